@@ -108,9 +108,9 @@ pub enum CopyError {
     /// The destination is a link to nothing.
     #[error("{0} is a link that leads nowhere: remove it, or make the folder that it leads to")]
     LeadsNowhere(PathBuf),
-    /// A source is somebody's home, whose name as an entry the other end cannot know.
+    /// A source is somebody's home, whose name as an entry the near end cannot know.
     #[error("'{0}' is a user's home there: write '{0}/' for what is in it, or './{0}' for what is called so")]
-    HomeOfAnother(String),
+    Home(String),
     /// The destination is in a source.
     #[error(
         "{0} cannot be copied into itself: give a destination outside of it, or leave that out with --exclude"
@@ -266,7 +266,7 @@ impl CopyError {
             Self::NotAFolder(_)
             | Self::LeadsNowhere(_)
             | Self::Special(_)
-            | Self::HomeOfAnother(_)
+            | Self::Home(_)
             | Self::IntoItself(_)
             | Self::RemovesSource(_)
             | Self::BadName { .. }

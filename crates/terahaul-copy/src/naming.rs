@@ -88,12 +88,6 @@ fn split_home(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(behind.split_at(slash.unwrap_or(behind.len())))
 }
 
-/// A path on the far side by which names are told: of the home, which [`far_path`] writes with a slash at its end, the content is
-/// copied. What is called `~` in another folder is something like any other, and here as well.
-pub(crate) fn far_source(path: &[u8]) -> &[u8] {
-    if path == b"~" { b"~/" } else { path }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -57,6 +57,7 @@ impl Way {
 /// A far side that answers. Dropping it ends ssh, and with it the far side.
 pub struct FarSide {
     ready: Ready,
+    ssh: Ssh,
     host: Host,
     relay: NearEnd,
     /// Where the far side opens one.
@@ -164,7 +165,8 @@ impl FarSide {
             };
             end.send_replace(Some(status));
         });
-        Ok(Self { ready, host: host.clone(), relay, aside, ended, farewell, done })
+        let (ssh, host) = (ssh.clone(), host.clone());
+        Ok(Self { ready, ssh, host, relay, aside, ended, farewell, done })
     }
 
     /// What the far side said.
@@ -212,12 +214,14 @@ impl FarSide {
         }
         let straight = self.ready.address.filter(|_| !job.through_ssh);
         if let Some(address) = straight {
-            let client = self.client(address.to_string(), self.ready.port)?.leaving_from(job.local.clone());
-            match open(client, job.options).await {
-                Ok(opened) => return Ok((opened, Way::Direct)),
-                // Nobody answers, or somebody else does.
-                Err(error) if is_blocked(&error) => tracing::debug!("not straight: {error}"),
-                Err(error) => return Err(error.into()),
+            if let Some(opened) = self.straight(address.to_string(), job, &mut open).await? {
+                return Ok((opened, Way::Direct));
+            }
+            // Behind an address translation, as in a cloud, its own is not the one that it is reached at.
+            if let Some(name) = self.ssh.name_besides(&self.host, address).await
+                && let Some(opened) = self.straight(name, job, &mut open).await?
+            {
+                return Ok((opened, Way::Direct));
             }
         }
         if needs_udp {
@@ -234,6 +238,24 @@ impl FarSide {
             None => Way::NoPort,
         };
         Ok((opened, way))
+    }
+
+    /// Opens a session at this host's port; `None` where nobody answers there, or somebody else does.
+    async fn straight<T>(
+        &self,
+        at: String,
+        job: &Job,
+        open: &mut impl AsyncFnMut(Client, Options) -> Result<T, ClientError>,
+    ) -> Result<Option<T>, CopyError> {
+        let client = self.client(at, self.ready.port)?.leaving_from(job.local.clone());
+        match open(client, job.options).await {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) if is_blocked(&error) => {
+                tracing::debug!("not straight: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Lets ssh and the far side end in order. Once a copy is `done` nobody waits for that: the far side has said that all is durable and

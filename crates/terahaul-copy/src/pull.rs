@@ -13,7 +13,7 @@ use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Name, Sources, Task};
 use crate::landing::{Asked, Closing, Landing};
-use crate::naming::{far_source, settle};
+use crate::naming::settle;
 use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
@@ -32,6 +32,10 @@ pub async fn pull(
     looks: &Looks,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
+    // Taken for its content it would have --delete remove what lies beside the folder that scp and rsync make.
+    if job.selection.list.is_none() && paths.iter().any(|path| path == b"~") {
+        return Err(CopyError::Home("~".to_owned()));
+    }
     let sources = Sources {
         paths: paths.iter().cloned().map(Name).collect(),
         selection: job.selection.clone(),
@@ -42,7 +46,7 @@ pub async fn pull(
     let key = copy_key(job, paths.iter().map(Vec::as_slice), &from, to.as_os_str().as_bytes());
     let alike = alike::key(job)?;
     let mut far = FarSide::open(ssh, host, job, report, key, Task::Send(sources), alike).await?;
-    let names = names_asked(&job.selection, paths.iter().map(|path| far_source(path)));
+    let names = names_asked(&job.selection, paths.iter().map(Vec::as_slice));
     let is_only = paths.len() == 1 && job.selection.list.is_none();
     // The other host knows what its sources are, but not what was asked for: one file has a name, and what is kept of a folder itself
     // is of one whose content was.

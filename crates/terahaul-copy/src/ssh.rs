@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::net::IpAddr;
 use std::process::{ExitStatus, Stdio};
 use std::str::FromStr;
 
@@ -70,6 +71,19 @@ impl Ssh {
         line
     }
 
+    /// What ssh connects to for this host by its configuration, where that is no name of `address` and there is nothing in between.
+    pub(crate) async fn name_besides(&self, host: &Host, address: IpAddr) -> Option<String> {
+        if self.rsh.is_some() {
+            return None;
+        }
+        let line = self.command_line(host);
+        let asked = Command::new(&line[0]).arg("-G").args(&line[1..]).stdin(Stdio::null()).output();
+        let printed = asked.await.ok()?.stdout;
+        let name = name_in(std::str::from_utf8(&printed).ok()?)?;
+        let mut found = tokio::net::lookup_host((name, 0)).await.ok()?;
+        (!found.any(|at| at.ip() == address)).then(|| name.to_owned())
+    }
+
     /// Starts this program there. What ssh says and asks goes to the user.
     pub(crate) fn start(&self, host: &Host) -> Result<Running, CopyError> {
         let (child, stdin, stdout) = self.spawn(host, &self.far_command(), Stdio::piped())?;
@@ -127,6 +141,13 @@ impl Ssh {
             None => vec![FAR_COMMAND],
         }
     }
+}
+
+/// The host that ssh connects to, in its configuration as `ssh -G` prints it; none where it goes through another one.
+fn name_in(configuration: &str) -> Option<&str> {
+    let value = |of: &str| configuration.lines().find_map(|line| line.strip_prefix(of)?.strip_prefix(' '));
+    let goes_through = |of: &str| value(of).is_some_and(|through| through != "none");
+    if goes_through("proxyjump") || goes_through("proxycommand") { None } else { value("hostname") }
 }
 
 /// Words as rsync takes them from `-e`: separated by spaces, where quotes hold some together, and hold a quote that is doubled.
@@ -193,6 +214,17 @@ mod tests {
 
     fn host() -> Host {
         Host { user: Some("u".into()), name: "h".into(), port: Some(22) }
+    }
+
+    #[test]
+    fn a_host_that_is_reached_through_another_one_has_no_address_here() {
+        let printed = "user u\nhostname lab.example\nport 22\n";
+        assert_eq!(name_in(printed), Some("lab.example"));
+        assert_eq!(name_in(&format!("{printed}proxycommand none\n")), Some("lab.example"));
+        for through in ["proxyjump hop", "proxycommand nc %h %p"] {
+            assert_eq!(name_in(&format!("{printed}{through}\n")), None, "{through}");
+        }
+        assert_eq!(name_in("hostnames a\n"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
@@ -41,7 +42,11 @@ pub(crate) async fn aside(opened: oneshot::Receiver<Stream>) -> Option<Aside> {
     Some(opened.await.ok()?.compat())
 }
 
-/// Drives a relay until its stream ends: opens what is asked for, hands over what the other end opens.
+/// How often a relay is looked after while nothing moves, so that it pings the other end. Where the data takes its own way nothing else goes
+/// through ssh, and what translates addresses forgets a connection that is silent for some minutes.
+const LOOK: Duration = Duration::from_secs(20);
+
+/// Drives a relay until its stream ends: opens what is asked for, hands over what the other end opens, pings it now and then.
 async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     mode: Mode,
@@ -50,7 +55,11 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<()> {
     let mut connection = Connection::new(stream.compat(), settings(), mode);
     let mut asked: VecDeque<Asked> = VecDeque::new();
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     std::future::poll_fn(|context| {
+        // The connection thinks of pings when it is polled, and wakes nobody for one.
+        while looks.poll_tick(context).is_ready() {}
         while let Poll::Ready(Some(more)) = opens.poll_recv(context) {
             asked.push_back(more);
         }

@@ -259,7 +259,7 @@ fn open_side(
         Task::Send(Sources { paths, selection, kept, compare }) => {
             let is_home = |path: &&Name| selection.list.is_none() && is_home_of_another(&path.0, home_of);
             if let Some(Name(home)) = paths.iter().find(is_home) {
-                return Err(CopyError::HomeOfAnother(String::from_utf8_lossy(home).into_owned()));
+                return Err(CopyError::Home(String::from_utf8_lossy(home).into_owned()));
             }
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
             let only_file = is_only_file(&paths, &selection);

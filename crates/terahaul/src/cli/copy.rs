@@ -183,7 +183,8 @@ pub struct SshArgs {
     #[arg(long, value_name = "COMMAND")]
     pub far_command: Option<String>,
     /// Where the other host lacks terahaul, or has one that this one cannot talk to, copy this program to ~/.local/bin there
-    #[arg(long)]
+    // What is installed is not what the command would have run, nor where, nor with the same rights.
+    #[arg(long, conflicts_with = "far_command")]
     pub install: bool,
     /// Ports that the other host may listen on for the data, such as 50000-50100
     #[arg(long, value_name = "A-B", value_parser = parse_ports)]

@@ -92,6 +92,8 @@ impl Args for RuleArgs {
                     .value_name(flag.value)
                     .help(flag.help)
                     .action(ArgAction::Append)
+                    // As `- *.tmp`, which is a rule of rsync's, does.
+                    .allow_hyphen_values(true)
                     .value_parser(ValueParser::os_string()),
             )
         })
@@ -109,13 +111,18 @@ mod tests {
     #[test]
     fn rules_keep_their_order_across_flags() {
         let command = RuleArgs::augment_args(Command::new("cp"));
-        let typed = ["cp", "--exclude", "a", "--include=b", "--exclude-from", "f", "--exclude=c"];
+        let typed = ["cp", "--exclude", "- a", "--include=b", "--exclude-from", "f", "--exclude=c"];
         let rules = RuleArgs::from_arg_matches(&command.get_matches_from(typed)).unwrap().rules;
         let pattern = |sense, pattern: &str| TypedRule::Pattern { sense, pattern: pattern.into() };
         let file = TypedRule::File { sense: Sense::Exclude, file: "f".into() };
         assert_eq!(
             rules,
-            [pattern(Sense::Exclude, "a"), pattern(Sense::Include, "b"), file, pattern(Sense::Exclude, "c")]
+            [
+                pattern(Sense::Exclude, "- a"),
+                pattern(Sense::Include, "b"),
+                file,
+                pattern(Sense::Exclude, "c")
+            ]
         );
     }
 }

@@ -27,6 +27,10 @@ use crate::settings::{DepotSettings, Environment, LoginFile};
 
 /// Does what was asked.
 pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    if let Command::Send(_) | Command::Copy(_) | Command::Far = cli.command {
+        // The folder of each source is kept open, and there may be thousands.
+        terahaul_net::raise_descriptor_limit();
+    }
     match cli.command {
         Command::Serve(args) => serve::run(args, output, interrupt).await,
         Command::Send(args) => send::run(args, output, interrupt).await,

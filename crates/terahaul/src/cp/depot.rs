@@ -128,7 +128,7 @@ fn globs(args: &CopyArgs) -> Result<FilterArgs, Failure> {
 fn is_same(pattern: &str) -> bool {
     let inner = pattern.trim_start_matches('/').trim_end_matches('/');
     (pattern.starts_with('/') || !inner.contains('/'))
-        && !pattern.starts_with(['!', '#'])
+        && !["!", "#", "+ ", "- "].iter().any(|other| pattern.starts_with(other))
         && !pattern.ends_with(char::is_whitespace)
         && !inner.is_empty()
         && !["**", "{", "}", "\\", "[:"].iter().any(|other| inner.contains(other))

@@ -126,7 +126,10 @@ fn what_is_called_as_a_home_is_copied_as_anything_else_and_only_a_home_is_copied
     fs::write(ssh.path("far-home/mine"), "").unwrap();
     fs::create_dir(ssh.path("home")).unwrap();
     fs::write(ssh.path("home/old"), "").unwrap();
-    ssh.copy(&["-r", "--delete", "far:~", "home"]);
+    let ran = ssh.run(&["--delete", "far:~", "home"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("write '~/' for what is in it"), "{}", ran.stderr);
+    ssh.copy(&["-r", "--delete", "far:~/", "home"]);
     assert!(ssh.path("home/mine").exists() && !ssh.path("home/old").exists());
 }
 
