@@ -150,7 +150,10 @@ test("a transfer that was deleted while it was sent is left without a question, 
   line.mend();
   await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
   await question.waitFor({ state: "hidden" });
+  // What was said before may still be there for a moment, and who cancels before it is said again is asked.
+  const refused = page.waitForResponse((response) => response.status() === 404);
   await page.getByRole("button", { name: "Try again" }).click();
+  await refused;
   await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
   assert.equal(await question.count(), 0);
   await page.getByRole("button", { name: "Cancel" }).click();
