@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{EntryPath, PathError};
 
@@ -160,6 +160,13 @@ impl Roots {
     /// Whether that folder is itself what was named, and has all of its content sent.
     pub(crate) fn is_content(&self, path: &[u8]) -> bool {
         self.root_of(path).is_some_and(|root| root.name.is_none())
+    }
+
+    /// What that folder and those above it are now, as far as they can be looked at.
+    pub(crate) fn folders_above(&self, path: &[u8]) -> impl Iterator<Item = Stat> {
+        let base = self.root_of(path).and_then(|root| root.base_path.canonicalize().ok()).unwrap_or_default();
+        let found: Vec<_> = base.ancestors().filter_map(|folder| rustix::fs::stat(folder).ok()).collect();
+        found.into_iter()
     }
 
     fn root_of(&self, path: &[u8]) -> Option<&Root> {

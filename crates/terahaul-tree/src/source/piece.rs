@@ -100,11 +100,13 @@ impl TreeSource {
             take(rustix::fs::fstat(self.folder(folder, b"").ok()?).ok()?);
             folder = self.table().folder(folder).0;
         }
-        // Things come and go beside what was named, which moves both times of its folder.
         let base = rustix::fs::fstat(self.roots.base_of(path.as_bytes())?).ok()?;
-        if self.roots.is_content(path.as_bytes()) || ctime_of(&base) != mtime_of(&base) {
+        if self.roots.is_content(path.as_bytes()) {
             take(base);
         }
+        // Things come and go beside what was named, and above it, which moves both times of a folder.
+        let above = self.roots.folders_above(path.as_bytes());
+        above.filter(|stat| ctime_of(stat) != mtime_of(stat)).for_each(&mut take);
         Some(ctime_of(&latest))
     }
 

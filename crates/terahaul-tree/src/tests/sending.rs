@@ -211,8 +211,10 @@ fn that_a_file_came_with_a_renamed_folder_is_seen() {
         let sender = Sender::of(dir.path().join(named));
         let changed = || sender.source.place_changed(sender.find(path)).unwrap();
         let mut before = changed();
-        for renamed in ["t/outer", "t"] {
-            let [here, away] = [dir.path().join(renamed), dir.path().join("away")];
+        let above = dir.path().file_name().unwrap().to_str().unwrap();
+        let renamings = [("t/outer", dir.path()), ("t", dir.path()), (above, dir.path().parent().unwrap())];
+        for (renamed, beside) in renamings {
+            let [here, away] = [beside.join(renamed), beside.join(format!("{above} away"))];
             // As often as it takes: file systems stamp by a coarse clock.
             while changed() == before {
                 fs::rename(&here, &away).unwrap();
