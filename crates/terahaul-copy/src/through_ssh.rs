@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::MissedTickBehavior;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
@@ -42,7 +41,7 @@ pub(crate) async fn aside(opened: oneshot::Receiver<Stream>) -> Option<Aside> {
     Some(opened.await.ok()?.compat())
 }
 
-/// How often a relay is looked after while nothing moves, so that it pings the other end. Where the data takes its own way nothing else goes
+/// How often a relay is looked after while nothing moves, so that it pings the far side. Where the data takes its own way nothing else goes
 /// through ssh, and what translates addresses forgets a connection that is silent for some minutes.
 const LOOK: Duration = Duration::from_secs(20);
 
@@ -55,11 +54,11 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<()> {
     let mut connection = Connection::new(stream.compat(), settings(), mode);
     let mut asked: VecDeque<Asked> = VecDeque::new();
-    let mut looks = tokio::time::interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The near side alone: one whose machine sleeps is waited for, and what it does not acknowledge would end its ssh.
+    let mut looks = matches!(mode, Mode::Client).then(|| tokio::time::interval(LOOK));
     std::future::poll_fn(|context| {
         // The connection thinks of pings when it is polled, and wakes nobody for one.
-        while looks.poll_tick(context).is_ready() {}
+        while looks.as_mut().is_some_and(|looks| looks.poll_tick(context).is_ready()) {}
         while let Poll::Ready(Some(more)) = opens.poll_recv(context) {
             asked.push_back(more);
         }
