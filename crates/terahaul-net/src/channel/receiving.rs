@@ -11,8 +11,9 @@ use super::sealed_reader::SealedReader;
 use super::unpacking::{Unpacker, read_all, take_raw};
 
 /// How long a block that another channel is writing is waited for: the sender takes a block that is refused from whichever channel has it,
-/// and gives up after a few refusals, which at a slow disk all came in the time that one block takes.
-pub(crate) const ELSEWHERE: Duration = Duration::from_secs(3);
+/// and gives up after a few refusals, which at a slow disk all came in the time that one block takes. Shorter than what a session that ends
+/// gives its last blocks.
+pub(crate) const ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// Why a data channel ended before its time.
 #[derive(Debug, thiserror::Error)]
