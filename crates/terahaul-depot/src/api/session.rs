@@ -2,13 +2,13 @@
 
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{AppendHeaders, IntoResponse, Json, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{AppendHeaders, IntoResponse, Json};
 use serde::{Deserialize, Serialize};
 
 use super::Connection;
 use super::cookies;
-use super::error::{Answer, ApiError};
+use super::error::Answer;
 use super::extract::{MAX_STRANGERS_JSON, Payload, User};
 use crate::DepotError;
 use crate::auth::{Identity, Scope, TokenId, session_cookie};
@@ -65,16 +65,14 @@ pub(super) async fn close(
     State(depot): State<Depot>,
     connection: Connection,
     headers: HeaderMap,
-) -> Answer<Response> {
+) -> Answer<(StatusCode, AppendHeaders<[(axum::http::HeaderName, HeaderValue); 1]>)> {
     let name = session_cookie(&depot.public_key());
-    let ended = match cookies::read(&headers, &name) {
-        Some(secret) => depot.sign_out(secret).await,
-        None => Ok(()),
-    };
-    let cookie = AppendHeaders([(SET_COOKIE, cookies::write(&name, "", "/", 0, connection.tls)?)]);
-    // Where the depot could not forget it, the browser does all the same: whoever uses it next is not signed in.
-    Ok(match ended {
-        Ok(()) => (cookie, StatusCode::NO_CONTENT).into_response(),
-        Err(error) => (cookie, ApiError::from(error)).into_response(),
-    })
+    if let Some(secret) = cookies::read(&headers, &name)
+        // The browser forgets it all the same: whoever uses that next is not signed in.
+        && let Err(error) = depot.sign_out(secret).await
+    {
+        tracing::error!(%error, "a session that was signed out of could not be forgotten: it ends by its time");
+    }
+    let cookie = cookies::write(&name, "", "/", 0, connection.tls)?;
+    Ok((StatusCode::NO_CONTENT, AppendHeaders([(SET_COOKIE, cookie)])))
 }

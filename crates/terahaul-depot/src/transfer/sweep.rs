@@ -56,6 +56,13 @@ impl Depot {
 
     /// Whether the clock was put forward. What was made, extended or finished before was to be kept for days that it had wrong.
     pub(crate) async fn follow_clock(&self) -> Result<bool, DepotError> {
+        let depot = self.clone();
+        // A task of its own: a request that is given up must not stop this between the database and the watch.
+        let task = tokio::spawn(async move { depot.correct_times().await });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    async fn correct_times(&self) -> Result<bool, DepotError> {
         let (db, watch) = (&self.inner.db, &self.inner.clock_watch);
         // Each correction moves what is kept, and is made once.
         let _following = self.inner.following_clock.lock().await;
