@@ -1,6 +1,7 @@
 //! The journal of a receiving folder: a torn, altered or made-up file is never believed beyond its sound records.
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -11,7 +12,7 @@ use terahaul_tree::TreeSink;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// Block number, hashes in its proof, and what the check value is changed by.
+    /// Block number, hashes in its proof, of which none says that the block is not kept any more, and what the check value is changed by.
     records: Vec<(u32, u8, u8)>,
     /// The file ends so many bytes early.
     torn: u8,
@@ -53,7 +54,7 @@ fuzz_target!(|input: Input| {
         }
         intact &= damage == 0;
         if intact {
-            sound.push((block, bytes.len()));
+            sound.push((block, hashes > 0, bytes.len()));
         }
     }
     bytes.truncate(bytes.len() - bytes.len().min(usize::from(input.torn)));
@@ -64,13 +65,18 @@ fuzz_target!(|input: Input| {
     std::fs::write(&journal, &bytes).expect("the folder is ours");
     let Ok((_, journal)) = TreeSink::open(folder(), TRANSFER, BOUND_TO) else { return };
     let believed = journal.blocks();
-    for (block, end) in &sound {
-        if *end <= whole {
-            assert!(believed.contains(terahaul_core::BlockNumber(*block)), "a sound record is lost");
-        }
-    }
     // The tail might complete a torn record with the bytes that were cut off; beyond that it cannot forge any.
-    let possible: std::collections::BTreeSet<_> = sound.iter().map(|(block, _)| *block).collect();
+    let (mut kept, mut possible) = (BTreeSet::new(), BTreeSet::new());
+    for (block, is_kept, end) in sound {
+        match (is_kept, end <= whole) {
+            (true, true) => drop(kept.insert(block)),
+            (false, _) => drop(kept.remove(&block)),
+            (true, false) => {}
+        }
+        possible.extend(is_kept.then_some(block));
+    }
+    let has = |block: &u32| believed.contains(terahaul_core::BlockNumber(*block));
+    assert!(kept.iter().all(has), "a sound record is lost");
     let believed = believed.runs().flat_map(terahaul_core::BlockRun::blocks);
     assert!(!own_header || believed.into_iter().all(|block| possible.contains(&block.0)));
 });
