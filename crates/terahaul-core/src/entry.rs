@@ -57,11 +57,4 @@ impl Entry {
     pub fn is_as(&self, other: &Self) -> bool {
         self.path == other.path && self.kind == other.kind && self.mtime == other.mtime
     }
-
-    /// Whether what `other` holds is the same: only a file's time tells anything of that.
-    pub fn same_content_as(&self, other: &Self) -> bool {
-        self.path == other.path
-            && self.kind == other.kind
-            && (self.mtime == other.mtime || !matches!(self.kind, EntryKind::File { .. }))
-    }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use terahaul_core::EntryPath;
+use terahaul_core::{EntryPath, Mtime};
 use terahaul_store::is_full;
 
 use super::PublishError;
@@ -17,7 +17,7 @@ use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::fault;
-use crate::listing::{look_at, mode_of, mtime_of};
+use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{Refusal, times};
 use crate::staging::{PART, PRIVATE};
@@ -61,7 +61,8 @@ impl TreeSink {
         note_elsewhere(to, way)?;
         // Not by making it, which would take away what the umask says. What this folder hands on is not what staging did.
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let mode = mode_of(&look_at(from.as_fd(), name)?.0) & !SET_GROUP | mode_of(&made) & SET_GROUP;
+        let staged = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = self.to_give(path, &staged).mode & !SET_GROUP | mode_of(&made) & SET_GROUP | OWNER;
         set_mode(to.as_fd(), new_name, mode)?;
         Ok(true)
     }
@@ -111,9 +112,19 @@ impl TreeSink {
         }
     }
 
+    /// By the manifest: where it is staged a file system may keep less of both.
+    fn to_give(&self, path: &[u8], staged: &Stat) -> ToGive {
+        let manifest = self.manifest();
+        let entry = EntryPath::new(path).ok().and_then(|path| manifest.table.find(&path));
+        match entry.and_then(|entry| manifest.table.row(entry)) {
+            Some(row) => ToGive { mode: self.applied_mode(row.mode), mtime: row.mtime },
+            None => ToGive { mode: mode_of(staged), mtime: mtime_of(staged) },
+        }
+    }
+
     /// Returns where it is.
     fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<Beside> {
-        let (stat, _) = look_at(item.from.as_fd(), item.name)?;
+        let stat = rustix::fs::statat(item.from, item.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let beside = Beside::make(item.to, part)?;
         let Beside { folder, name, is_private } = &beside;
         let copied = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
@@ -138,14 +149,22 @@ impl TreeSink {
         if let Some(file) = &copied {
             // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
             let given = if *is_private { 0o7777 } else { 0o777 };
-            let mode = mode_of(&stat) & self.bits_unnamed(item)? & given;
+            let mode = self.to_give(item.path, &stat).mode & self.bits_unnamed(item)? & given;
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?;
         }
-        let times = times(mtime_of(&stat));
-        rustix::fs::utimensat(folder, name.as_slice(), &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        if copied.is_some() || !self.staging.follows_links {
+            let times = times(self.to_give(item.path, &stat).mtime);
+            rustix::fs::utimensat(folder, name.as_slice(), &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
         copied.map_or(Ok(()), |file| file.sync_all())?;
         Ok(beside)
     }
+}
+
+/// What is set of what is placed.
+struct ToGive {
+    mode: u32,
+    mtime: Mtime,
 }
 
 /// Where something is made before it has its name.

@@ -14,8 +14,10 @@ use terahaul_core::{Entry, EntryIndex, EntryKind};
 use super::{Item, Overwrite, PublishError};
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable};
+use crate::decision::{Leeway, same_time};
 use crate::listing::{Status, status_of};
 use crate::recent::Recent;
+use crate::staging::is_fat;
 use crate::table::{FolderId, RowKind};
 
 /// Something that has the name of a received entry.
@@ -149,7 +151,10 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) => return Err(error),
     };
     let existing = match status_of(folder.as_fd(), name) {
-        Ok(status) => compare(entry, status),
+        Ok(status) => {
+            let leeway = Leeway { window: 0, even_seconds: is_fat(&folder) };
+            compare(entry, status, leeway)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Absent,
         Err(error) => return Err(error),
     };
@@ -159,13 +164,14 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
     })
 }
 
-fn compare(entry: &Entry, status: Status) -> Existing {
+fn compare(entry: &Entry, status: Status, leeway: Leeway) -> Existing {
     let (what, is_folder) = (word(&status), is_folder(&status));
     let same = match status {
         Status::Special(_) => false,
+        // Only a file's time tells anything of what it holds.
         Status::Entry { kind, mtime, .. } => {
-            let found = Entry { path: entry.path.clone(), kind, mtime, mode: entry.mode, extra: None };
-            entry.same_content_as(&found)
+            let is_dated = !matches!(kind, EntryKind::File { .. }) || same_time(entry.mtime, mtime, leeway);
+            entry.kind == kind && is_dated
         }
     };
     match (same, is_folder) {
@@ -243,5 +249,32 @@ impl Survey<'_> {
             return;
         }
         self.collisions.push(Collision { path, existing, replaceable });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{ByteCount, EntryPath, Mtime};
+
+    use super::*;
+
+    /// Over SFTP, and on NTFS and exFAT: what had been received was in its own way in the next run.
+    #[test]
+    fn a_file_whose_time_a_file_system_has_cut_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "1234").unwrap();
+        let found = Mtime { seconds: 1_000_000_001, nanos: 123_456_700 };
+        let at = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_001, found.nanos);
+        std::fs::File::open(dir.path().join("f")).unwrap().set_modified(at).unwrap();
+        let folder = ExistingFolder::open(dir.path()).unwrap();
+        let existing = |size, seconds, nanos| {
+            let kind = EntryKind::File { size: ByteCount(size) };
+            let (path, mtime) = (EntryPath::new(b"f".as_slice()).unwrap(), Mtime { seconds, nanos });
+            folder.existing(&Entry { path, kind, mtime, mode: 0o644, extra: None }).unwrap()
+        };
+        assert_eq!(existing(4, found.seconds, 123_456_789), Existing::Same);
+        assert_eq!(existing(4, found.seconds, 123_456_600), Existing::Other("a file"));
+        assert_eq!(existing(4, found.seconds + 1, found.nanos), Existing::Other("a file"));
+        assert_eq!(existing(5, found.seconds, found.nanos), Existing::Other("a file"));
     }
 }

@@ -5,14 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
-use terahaul_core::EntryKind;
 
 use super::PublishError;
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_folder, printable, split};
 use crate::fault;
-use crate::listing::{Status, names_in, status_of};
+use crate::listing::names_in;
 use crate::sink::said_of_name;
 use crate::staging::{PROBE, make_probe};
 use crate::table::RowKind;
@@ -162,7 +161,7 @@ fn is_there(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<bool> {
 }
 
 pub(super) fn is_folder(folder: &OwnedFd, name: &[u8]) -> io::Result<bool> {
-    Ok(matches!(status_of(folder.as_fd(), name)?, Status::Entry { kind: EntryKind::Directory, .. }))
+    Ok(crate::listing::is_folder(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 pub(super) fn failed(errno: Errno, path: &[u8]) -> PublishError {

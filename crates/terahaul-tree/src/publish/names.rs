@@ -97,7 +97,7 @@ impl TreeSink {
         fault::point()?;
         match fault::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {
             Ok(()) => Ok(Beside::Linked(to)),
-            Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK)) => {
+            Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK | Errno::IO)) => {
                 Ok(Beside::Refused(errno))
             }
             Err(errno) => Err(errno.into()),

@@ -148,7 +148,9 @@ impl TreeSink {
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
             self.dress(folder.as_fd(), &name, item.index)?;
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?;
+            if let Err(errno) = rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _)) {
+                self.fall_short(item, errno.into())?;
+            }
             return Ok(rustix::fs::futimens(&file, &times(item.mtime))?);
         }
         let stat = match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -169,7 +171,10 @@ impl TreeSink {
         let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
         rustix::fs::utimensat(&folder, name.as_slice(), &of, at)?;
         // A new owner takes bits of the mode away.
-        Ok(set_mode(folder.as_fd(), &name, item.mode)?)
+        match set_mode(folder.as_fd(), &name, item.mode) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fall_short(item, error),
+        }
     }
 
     fn incomplete(&self, item: &Item) -> PublishError {
@@ -214,7 +219,8 @@ impl TreeSink {
             }
             made => made,
         };
-        if let Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS)) = made {
+        // The last one is what rclone says.
+        if let Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS | Errno::IO)) = made {
             let detail = format!("this file system takes no symbolic links: {}", io::Error::from(errno));
             self.refuse(Refusal { entry: item.index, detail });
             return Ok(());
@@ -226,9 +232,11 @@ impl TreeSink {
         }
         fault::point()?;
         self.dress(above.as_fd(), name, item.index)?;
+        if self.staging.follows_links {
+            return Ok(());
+        }
         match rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(()) => Ok(()),
-            // Some file systems set the time of what it leads to, which may be nothing.
             Err(errno) => self.fall_short(item, errno.into()),
         }
     }
@@ -241,6 +249,9 @@ impl TreeSink {
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
         let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
-        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))?)
+        match rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _)) {
+            Ok(()) => Ok(()),
+            Err(errno) => self.fall_short(item, errno.into()),
+        }
     }
 }

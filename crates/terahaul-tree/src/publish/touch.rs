@@ -64,7 +64,7 @@ impl TreeSink {
             set_mode(folder, &item.name, mode)?;
             self.handle_change();
         }
-        if mtime_of(stat) != item.mtime {
+        if mtime_of(stat) != item.mtime && !(kind == FileType::Symlink && self.staging.follows_links) {
             fault::point()?;
             rustix::fs::utimensat(
                 folder,

@@ -87,6 +87,9 @@ impl TreeSink {
         let (mut changed, mut short) = (false, Vec::new());
         if ids != Ids::default() {
             let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink && self.staging.follows_links {
+                return Ok((false, Vec::new()));
+            }
             let user = ids.user.filter(|&user| user != stat.st_uid);
             let group = ids.group.filter(|&group| group != stat.st_gid);
             if user.is_some() || group.is_some() {

@@ -463,11 +463,11 @@ fn sync_files(files: &DirtyFiles) -> io::Result<()> {
     files.iter().try_for_each(|(_, file)| Ok(rustix::fs::fdatasync(file)?))
 }
 
-/// Sets the modification time and leaves the access time alone.
+/// Sets the modification time, and the access time to now, as rsync does: some file systems in user space set neither where one is left alone.
 pub(crate) fn times(mtime: Mtime) -> Timestamps {
     const LAST_NANOSECOND: u32 = 999_999_999;
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
         // Larger values have meanings of their own to the system, such as "now".
         last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.min(LAST_NANOSECOND) as _ },
     }

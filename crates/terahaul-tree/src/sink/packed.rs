@@ -12,7 +12,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{TreeSink, said_of_name, times};
+use super::{Refusal, TreeSink, said_of_name, times};
 use crate::beneath::printable;
 use crate::fault;
 use crate::owners::{Ids, LastOwner};
@@ -127,7 +127,15 @@ impl PackedWriter<'_> {
         }
         let file = &self.files[self.at];
         if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
-            rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
+            match rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _)) {
+                Ok(()) => {}
+                // It takes none of these bits, such as set-user-id.
+                Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS)) => {
+                    let detail = format!("its permissions could not be set ({})", io::Error::from(errno));
+                    self.sink.note_shortfall(Refusal { entry: file.entry, detail });
+                }
+                Err(errno) => return Err(errno.into()),
+            }
         }
         rustix::fs::futimens(made, &times(file.mtime))?;
         if !self.sink.staging.answers_by_file {

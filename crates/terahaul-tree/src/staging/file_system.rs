@@ -6,13 +6,30 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use terahaul_core::ByteCount;
+use terahaul_core::{ByteCount, Mtime};
 use terahaul_store::free_space;
 
 use super::Staging;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
 use crate::listing::{is_folder, mode_of, names_in};
+use crate::sink::times;
+
+/// The kernel's numbers of file systems in user space, and of NFS.
+#[cfg(target_os = "linux")]
+const FUSE: u64 = 0x6573_5546;
+#[cfg(target_os = "linux")]
+const NFS: u64 = 0x6969;
+
+/// How a file system treats what is made there.
+pub(super) struct Probed {
+    /// Which permission bits a new file gets of those asked for.
+    pub granted: u32,
+    /// Names that differ in case, or in Unicode composition, are the same one.
+    pub folds: bool,
+    /// What is said of a link is done to what it leads to, as over SFTP.
+    pub follows: bool,
+}
 
 impl Staging {
     /// What the file system still takes.
@@ -47,8 +64,7 @@ impl Staging {
     pub(crate) fn names_open_files(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
-            const NFS: u64 = 0x6969;
-            is_of_kind(&self.root, &[NFS])
+            is_of_kind(&self.root, &[FUSE, NFS])
         }
         #[cfg(not(target_os = "linux"))]
         false
@@ -59,8 +75,6 @@ impl Staging {
     pub(super) fn answers_by_file(folder: &OwnedFd) -> bool {
         #[cfg(target_os = "linux")]
         {
-            const FUSE: u64 = 0x6573_5546;
-            const NFS: u64 = 0x6969;
             is_of_kind(folder, &[FUSE, NFS])
         }
         #[cfg(not(target_os = "linux"))]
@@ -141,24 +155,44 @@ fn taken_as(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<u64> {
     Ok(found.st_blocks as u64 * UNIT + inner)
 }
 
-/// Finds out how the file system treats modes and names, by a file that is there for a moment and whose name nobody else uses.
-pub(super) fn probe(folder: &OwnedFd, prefix: &str) -> io::Result<(u32, bool)> {
+/// Finds out how the file system treats modes, names and links, by a file and a link that are there for a moment and whose names nobody else
+/// uses.
+pub(super) fn probe(folder: &OwnedFd, prefix: &str) -> io::Result<Probed> {
     const SAME_TO_SOME: [&str; 2] = ["PROBE-\u{e9}", "probe-e\u{301}"];
     let name = format!("{prefix}probe-\u{e9}");
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let everything = Mode::from_raw_mode(0o777);
-    match rustix::fs::unlinkat(folder, &name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno.into()),
+    let link = format!("{prefix}probe-link");
+    for name in [&name, &link] {
+        match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
     let file = rustix::fs::openat(folder, &name, flags | OFlags::EXCL, everything)?;
     let granted = mode_of(&rustix::fs::fstat(&file)?);
+    // One that is removed while it is open comes back on some.
+    drop(file);
     let seen = |other: &&str| {
         rustix::fs::statat(folder, format!("{prefix}{other}"), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     };
     let folds = SAME_TO_SOME.iter().any(seen);
     rustix::fs::unlinkat(folder, &name, AtFlags::empty())?;
-    Ok((granted, folds))
+    // It leads to nothing by now.
+    let follows = follows_links(folder, &name, &link);
+    Ok(Probed { granted, folds, follows })
+}
+
+/// Whether the time of a link to nothing cannot be set, as there is nothing there.
+fn follows_links(folder: &OwnedFd, nothing: &str, link: &str) -> bool {
+    let followed = || -> io::Result<bool> {
+        rustix::fs::symlinkat(nothing, folder, link)?;
+        let set = rustix::fs::utimensat(folder, link, &times(Mtime::default()), AtFlags::SYMLINK_NOFOLLOW);
+        rustix::fs::unlinkat(folder, link, AtFlags::empty())?;
+        Ok(set == Err(Errno::NOENT))
+    };
+    // Where there are no links none is dated.
+    followed().unwrap_or(false)
 }
 
 #[cfg(test)]

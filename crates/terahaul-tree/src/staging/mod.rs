@@ -35,7 +35,7 @@ use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::{OpenedUp, make_folders, make_open, make_opening_up, open_up_made};
 use crate::sink::{remove_all, times};
 pub(crate) use file_system::is_fat;
-use file_system::probe;
+use file_system::{Probed, probe};
 use guard::{Guard, made_unprivate};
 pub(crate) use look::Staged;
 
@@ -107,6 +107,8 @@ pub(crate) struct Staging {
     pub(crate) granted: u32,
     /// The file system takes different names for the same one (case, or Unicode composition).
     pub(crate) folds_names: bool,
+    /// What is said of a link would be done to what it leads to, wherever that is: links get no times and owners.
+    pub(crate) follows_links: bool,
     /// What it failed to write it says of each file alone.
     pub(crate) answers_by_file: bool,
     /// It was to be removed and something in it could not be.
@@ -186,11 +188,14 @@ impl Staging {
         }
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
-        let (granted, folds_staged) = probe(&folder, "").map_err(unwritable)?;
+        let staged = probe(&folder, "").map_err(unwritable)?;
         make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
-        let folds_names = folds_staged || above != dir && folds_apart(&root, &name);
+        let apart = if above == dir { None } else { probe_apart(&root, &name) };
+        let granted = staged.granted;
+        let folds_names = staged.folds || apart.as_ref().is_some_and(|apart| apart.folds);
+        let follows_links = staged.follows || apart.is_some_and(|apart| apart.follows);
         let (stays, answers_by_file) = (AtomicBool::new(false), Self::answers_by_file(&folder));
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -206,6 +211,7 @@ impl Staging {
             anew,
             granted,
             folds_names,
+            follows_links,
             stays,
             begun,
             parent_times,
@@ -298,6 +304,27 @@ impl Staging {
         }
     }
 
+    /// File systems in user space hear late that a file was closed, and have it in the folder until then.
+    fn remove_folder_patiently(&self) -> io::Result<()> {
+        const ATTEMPTS: u32 = 10;
+        const PAUSE: Duration = Duration::from_millis(100);
+        for _ in 1..ATTEMPTS {
+            match self.remove_folder() {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && !self.is_locked_again() => {
+                    std::thread::sleep(PAUSE);
+                    let _ = self.remove_content();
+                }
+                removed => return removed,
+            }
+        }
+        self.remove_folder()
+    }
+
+    /// Another run has it by now.
+    fn is_locked_again(&self) -> bool {
+        rustix::fs::statat(&self.folder, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
     fn remove_folder(&self) -> io::Result<()> {
         // It may have got a read-only folder's permission bits meanwhile.
         let mut opened_up = OpenedUp::of(&self.parent)?;
@@ -319,13 +346,12 @@ impl Drop for Staging {
         self.lock = None;
         // What it lies in may have got the time by now that it is to have.
         let time = time_of(&self.parent);
-        match (self.remove_folder(), time) {
+        match (self.remove_folder_patiently(), time) {
             (Ok(()), Ok(time)) => {
                 let _ = set_time(&self.parent, time);
             }
             (Ok(()), Err(_)) => {}
-            // Another run has it by now.
-            (Err(_), _) if rustix::fs::statat(&self.folder, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {}
+            (Err(_), _) if self.is_locked_again() => {}
             (Err(error), _) => tracing::warn!(
                 "{} could not be removed ({error}): nothing needs it any more, remove it by hand",
                 self.path.display()
@@ -452,22 +478,22 @@ fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
     Ok(mtime_of(&rustix::fs::fstat(folder)?))
 }
 
-/// Whether names fold in the receiving folder, where what is staged is elsewhere: some file systems fold them in some folders. One that cannot
-/// be written to gets nothing.
-fn folds_apart(root: &OwnedFd, name: &str) -> bool {
-    let probed = || -> io::Result<bool> {
+/// How names and links are treated in the receiving folder, where what is staged is elsewhere: some file systems fold names in some folders.
+/// One that cannot be written to gets nothing.
+fn probe_apart(root: &OwnedFd, name: &str) -> Option<Probed> {
+    let probed = || -> io::Result<Probed> {
         let stat = rustix::fs::fstat(root)?;
         let mut opened_up = OpenedUp::of(root)?;
         opened_up.open()?;
-        let (_, folds) = probe(root, &format!("{name}."))?;
+        let probed = probe(root, &format!("{name}."))?;
         // It may be somebody else's.
         let _ = set_time(root, mtime_of(&stat));
-        Ok(folds)
+        Ok(probed)
     };
-    probed().unwrap_or_else(|error| {
-        tracing::debug!("how names are treated where they are to be given is not known: {error}");
-        false
-    })
+    let unknown = |error: &io::Error| {
+        tracing::debug!("how names are treated where they are to be given is not known: {error}")
+    };
+    probed().inspect_err(unknown).ok()
 }
 
 /// Whether it is open to be listed or to be passed through alone.

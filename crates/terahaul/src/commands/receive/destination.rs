@@ -27,9 +27,10 @@ pub const COLLISION: &str = "collision";
 
 /// Where a transfer is received to.
 pub struct Folder {
-    pub(super) sink: Arc<TreeSink>,
-    pub(super) journal: Arc<Journal>,
     pub(super) inbound: Arc<Inbound>,
+    pub(super) journal: Arc<Journal>,
+    // Dropped behind what is open in its folder: some file systems have that there until it is closed.
+    pub(super) sink: Arc<TreeSink>,
     dir: PathBuf,
     filter: Filter,
     overwrite: Overwrite,
