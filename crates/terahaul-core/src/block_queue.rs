@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | undeclared | the manifest batch that seals it is accepted (`handle_sendable`) | waiting |
 //! | waiting | a channel claims it (`poll_claim`) | claimed |
+//! | undeclared or waiting | it is not known yet whether it is to be sent (`withhold`) | withheld |
+//! | withheld | it is (`let_go`) | waiting, ahead of the rest |
 //! | claimed | the receiver reports it durable (`handle_durable`) | durable |
 //! | claimed | its channel dies, the session ends or the receiver refuses it (`handle_channel_lost`, `handle_session_lost`, `handle_refused`) | waiting, ahead of the rest |
 //! | any | every entry in it has failed or was declined (`handle_void`) | void: never sent |
@@ -30,6 +32,7 @@ pub struct BlockQueue {
     claims: BTreeMap<ChannelId, BTreeSet<BlockNumber>>,
     durable: BlockSet,
     void: BlockSet,
+    withheld: BlockSet,
 }
 
 impl BlockQueue {
@@ -55,18 +58,41 @@ impl BlockQueue {
 
     fn next_waiting(&mut self) -> Option<BlockNumber> {
         while let Some(block) = self.again.pop_front() {
-            if self.is_wanted(block) {
+            if self.may_go(block) {
                 return Some(block);
             }
         }
         while self.cursor < self.sendable {
             let block = BlockNumber(self.cursor);
             self.cursor += 1;
-            if self.held != Some(block) && self.is_wanted(block) {
+            if self.held != Some(block) && self.may_go(block) {
                 return Some(block);
             }
         }
         None
+    }
+
+    fn may_go(&self, block: BlockNumber) -> bool {
+        self.is_wanted(block) && !self.withheld.contains(block)
+    }
+
+    /// These are not sent until they are let go. None of them may be claimed.
+    pub fn withhold(&mut self, run: BlockRun) {
+        // What is let go waits here, once.
+        let all = run.first.0..run.first.0 + run.count;
+        self.again.retain(|block| !all.contains(&block.0));
+        for block in run.blocks() {
+            self.withheld.insert(block);
+        }
+    }
+
+    /// These may be sent after all.
+    pub fn let_go(&mut self, run: BlockRun) {
+        for block in run.blocks() {
+            if self.withheld.remove(block) && block.0 < self.cursor && self.is_wanted(block) {
+                self.again.push_back(block);
+            }
+        }
     }
 
     fn is_wanted(&self, block: BlockNumber) -> bool {
@@ -144,6 +170,8 @@ mod tests {
         Ack(u32),
         Lose(u32),
         Refuse(u32),
+        Withhold(u32),
+        LetGo(u32),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -153,6 +181,8 @@ mod tests {
             (0u32..64).prop_map(Step::Ack),
             (0u32..4).prop_map(Step::Lose),
             (0u32..64).prop_map(Step::Refuse),
+            (0u32..64).prop_map(Step::Withhold),
+            (0u32..64).prop_map(Step::LetGo),
         ]
     }
 
@@ -164,6 +194,8 @@ mod tests {
             let mut queue = BlockQueue::default();
             let mut declared = 0;
             let mut claimed: BTreeMap<u32, u32> = BTreeMap::new();
+            let mut withheld = BTreeSet::new();
+            let one = |block| BlockRun { first: BlockNumber(block), count: 1 };
             for step in steps {
                 match step {
                     Step::Declare(more) => { declared += more; queue.handle_sendable(declared, None); }
@@ -171,6 +203,7 @@ mod tests {
                         prop_assert!(block.0 < declared);
                         prop_assert!(!queue.durable().contains(block));
                         prop_assert!(claimed.insert(block.0, channel).is_none(), "claimed twice");
+                        prop_assert!(!withheld.contains(&block.0));
                     },
                     Step::Ack(block) => if claimed.remove(&block).is_some() {
                         queue.handle_durable([BlockRun { first: BlockNumber(block), count: 1 }]);
@@ -182,10 +215,19 @@ mod tests {
                     Step::Refuse(block) => if claimed.remove(&block).is_some() {
                         queue.handle_refused(BlockNumber(block));
                     },
+                    Step::Withhold(block) => if !claimed.contains_key(&block) {
+                        withheld.insert(block);
+                        queue.withhold(one(block));
+                    },
+                    Step::LetGo(block) => {
+                        withheld.remove(&block);
+                        queue.let_go(one(block));
+                    }
                 }
                 prop_assert_eq!(queue.in_flight(), claimed.len());
             }
             for channel in 0..4 { queue.handle_channel_lost(ChannelId(channel)); }
+            for block in withheld { queue.let_go(one(block)); }
             while let Some(block) = queue.poll_claim(ChannelId(9)) {
                 queue.handle_durable([BlockRun { first: block, count: 1 }]);
             }

@@ -329,6 +329,12 @@ impl Ways {
             return (over_udp > FAR_MORE * over_tcp).then_some(Act::CutTcp);
         }
         if self.priority != Priority::Background && now >= mark.since + self.check {
+            let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
+            if over_tcp + over_udp < IDLE {
+                // There was nothing to send, and that is no answer.
+                self.phase = Phase::Udp { mark: here, resting };
+                return None;
+            }
             self.check *= 3;
             self.go_both(here, "they are being compared");
             return Some(Act::ResumeTcp);

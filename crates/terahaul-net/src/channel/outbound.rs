@@ -501,6 +501,28 @@ impl Outbound {
         (0..state.layout.entry_count() as u32).filter_map(|entry| part(EntryIndex(entry))).collect()
     }
 
+    /// Nothing of these large files, of which no block is under way, is sent until they are let go.
+    pub fn withhold(&self, entries: impl IntoIterator<Item = EntryIndex>) {
+        let mut state = self.state();
+        for entry in entries {
+            if let Some((first, count)) = state.layout.blocks_of_large(entry) {
+                state.queue.withhold(BlockRun { first, count });
+            }
+        }
+    }
+
+    /// They may be sent after all.
+    pub fn let_go(&self, entries: impl IntoIterator<Item = EntryIndex>) {
+        let mut state = self.state();
+        for entry in entries {
+            if let Some((first, count)) = state.layout.blocks_of_large(entry) {
+                state.queue.let_go(BlockRun { first, count });
+            }
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
     /// What is in a declared block.
     pub fn shape(&self, block: BlockNumber) -> Option<BlockShape> {
         self.state().layout.shape(block)

@@ -151,12 +151,19 @@ fn a_file_that_another_of_its_size_and_time_has_replaced_since_the_interruption_
         }
         std::fs::File::options().append(true).open(&new).unwrap().set_modified(at).unwrap();
         std::fs::rename(&new, &file).unwrap();
-        let ran = depot.run(&["send", "src"]);
+        let durable = depot.only_transfer()["durable_bytes"].as_u64().unwrap();
+        let ran = depot.run(&["send", "src", "--json", "--compress", "no"]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        assert!(ran.stderr.contains("comparing what the depot has of 1 file"), "{}", ran.stderr);
-        let sent_anew = ran.stderr.contains("src/a.bin changed since the interrupted run");
-        assert_eq!(sent_anew, is_replaced, "{}", ran.stderr);
-        let link = ran.last_line().to_owned();
+        assert!(ran.stdout.contains("comparing what the depot has of 1 file"), "{}", ran.stdout);
+        let sent_anew = ran.stdout.contains("src/a.bin changed since the interrupted run");
+        assert_eq!(sent_anew, is_replaced, "{}", ran.stdout);
+        // Nothing of what is not to be the file goes on being sent while it is compared.
+        let moved = ran.event("done")["moved_bytes"].as_u64().unwrap();
+        assert!(
+            moved <= (64 << 20) - if is_replaced { 0 } else { durable },
+            "{moved} bytes, {durable} were there"
+        );
+        let link = ran.event("done")["link"].as_str().unwrap().to_owned();
         assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
         assert_same(&depot.path("src"), &depot.path("dst/src"));
     }

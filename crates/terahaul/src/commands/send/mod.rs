@@ -259,7 +259,10 @@ impl Job {
             mounted::check(&roots, &stored, |entry| durable.has_durable(entry), transfer)?;
             taken_up.append(&stored.entries).map_err(Failure::usage)?;
             taken_up.append(&ahead.declared(begun)).map_err(Failure::usage)?;
-            Ok::<_, Failure>((stored, durable.partly_durable()))
+            let parts = durable.partly_durable();
+            // They may not be of the files that are there now.
+            durable.withhold(parts.iter().map(|(entry, _)| *entry));
+            Ok::<_, Failure>((stored, parts))
         });
         let (stored, parts) = taking_up.await??;
         let sending = Arc::new(ready.start());

@@ -30,7 +30,8 @@ const READ: usize = 1 << 20;
 /// What an earlier run has sent a part of: large files, each with the blocks that the depot has.
 pub type Parts = Vec<(EntryIndex, Vec<BlockRun>)>;
 
-/// Those of `parts` that are not of the files that are there now. What cannot be read says so when it is to be sent.
+/// Those of `parts` that are not of the files that are there now. The others, which are [withheld](Outbound::withhold), are let go. What cannot be
+/// read says so when it is to be sent.
 pub async fn replaced(
     (api, sending): (&Api, &Sending),
     (source, known): (&Arc<TreeSource>, &Arc<Outbound>),
@@ -47,9 +48,10 @@ pub async fn replaced(
     let looked_at = Arc::clone(source);
     let touched = blocking(move || {
         let is_touched = |entry| looked_at.place_changed(entry).is_some_and(|at| is_after(at, begun));
-        parts.into_iter().filter(|(entry, _)| is_touched(*entry)).collect::<Parts>()
+        parts.into_iter().partition::<Parts, _>(|(entry, _)| is_touched(*entry))
     });
-    let touched = touched.await?;
+    let (touched, untouched) = touched.await?;
+    known.let_go(untouched.into_iter().map(|(entry, _)| entry));
     if !touched.is_empty() {
         output.notice(format!(
             "comparing what the depot has of {} that may have changed since the interrupted run",
@@ -57,7 +59,7 @@ pub async fn replaced(
         ));
     }
     let mut replaced = BTreeSet::new();
-    for (entry, runs) in touched {
+    'touched: for (entry, runs) in touched {
         for run in runs.into_iter().flat_map(in_parts) {
             if sending.has_ended() {
                 // Whoever waits for it says why.
@@ -74,9 +76,10 @@ pub async fn replaced(
             });
             if !same.await? {
                 replaced.insert(entry);
-                break;
+                continue 'touched;
             }
         }
+        known.let_go([entry]);
     }
     Ok(replaced)
 }
