@@ -34,6 +34,13 @@ pub struct Created {
 /// How often a transfer is looked for that goes away while it is taken up.
 const ATTEMPTS: u32 = 4;
 
+fn check_key(resume_key: &str) -> Result<(), DepotError> {
+    match resume_key.len() {
+        1..=200 => Ok(()),
+        _ => Err(DepotError::Invalid("a resume key has 1 to 200 bytes: choose a shorter one".into())),
+    }
+}
+
 impl Depot {
     /// Makes a transfer, or takes up the caller's unfinished one of the same resume key.
     pub async fn create_transfer(
@@ -115,13 +122,9 @@ impl Depot {
             None => None,
         };
         if let Some(key) = key {
+            check_key(key)?;
             // What seems to have expired is not taken up, but made anew.
             self.follow_clock().await?;
-            if key.is_empty() || key.len() > 200 {
-                return Err(DepotError::Invalid(
-                    "a resume key has 1 to 200 bytes: choose a shorter one".into(),
-                ));
-            }
             if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
                 drop(resuming);
                 self.take_up(row.transfer_id(), new.expires_in_days).await?;
@@ -164,6 +167,8 @@ impl Depot {
         identity: &Identity,
         key: &str,
     ) -> Result<Option<TransferId>, DepotError> {
+        check_key(key)?;
+        self.follow_clock().await?;
         let now = self.inner.config.clock.now();
         let row = self.inner.db.resumable(&identity.token.0, key, now).await?;
         Ok(row.as_ref().map(TransferRow::transfer_id))
