@@ -63,7 +63,9 @@ impl TreeSink {
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let staged = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = self.to_give(path, &staged).mode & !SET_GROUP | mode_of(&made) & SET_GROUP | OWNER;
-        set_mode(to.as_fd(), new_name, mode)?;
+        if let Err(error) = set_mode(to.as_fd(), new_name, mode) {
+            self.fall_short_at(path, error)?;
+        }
         Ok(true)
     }
 
@@ -112,6 +114,13 @@ impl TreeSink {
         }
     }
 
+    fn fall_short_at(&self, path: &[u8], error: io::Error) -> io::Result<()> {
+        match self.entry_at(path) {
+            Some(entry) => self.fall_short_of(entry, error),
+            None => Err(error),
+        }
+    }
+
     /// By the manifest: where it is staged a file system may keep less of both.
     fn to_give(&self, path: &[u8], staged: &Stat) -> ToGive {
         let manifest = self.manifest();
@@ -150,7 +159,11 @@ impl TreeSink {
             // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
             let given = if *is_private { 0o7777 } else { 0o777 };
             let mode = self.to_give(item.path, &stat).mode & self.bits_unnamed(item)? & given;
-            rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?;
+            if let Err(errno) = rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _)) {
+                self.fall_short_at(item.path, errno.into())?;
+                // Never with more than it is to have: where it is made, that is its owner's alone.
+                let _ = rustix::fs::fchmod(file, Mode::from_raw_mode((mode & 0o777) as _));
+            }
         }
         if copied.is_some() || !self.staging.follows_links {
             let times = times(self.to_give(item.path, &stat).mtime);

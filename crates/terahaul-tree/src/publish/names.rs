@@ -97,9 +97,11 @@ impl TreeSink {
         fault::point()?;
         match fault::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {
             Ok(()) => Ok(Beside::Linked(to)),
-            Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK | Errno::IO)) => {
+            Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK)) => {
                 Ok(Beside::Refused(errno))
             }
+            // So says rclone. Of a disk it would mean another thing.
+            Err(Errno::IO) if self.staging.is_in_user_space() => Ok(Beside::Refused(Errno::IO)),
             Err(errno) => Err(errno.into()),
         }
     }

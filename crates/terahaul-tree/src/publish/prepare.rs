@@ -219,8 +219,15 @@ impl TreeSink {
             }
             made => made,
         };
-        // The last one is what rclone says.
-        if let Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS | Errno::IO)) = made {
+        let says_none = |errno| match errno {
+            Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS => true,
+            // So does rclone. Of a disk it would mean another thing.
+            Errno::IO => self.staging.is_in_user_space(),
+            _ => false,
+        };
+        if let Err(errno) = made
+            && says_none(errno)
+        {
             let detail = format!("this file system takes no symbolic links: {}", io::Error::from(errno));
             self.refuse(Refusal { entry: item.index, detail });
             return Ok(());

@@ -7,13 +7,14 @@ use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use terahaul_core::EntryIndex;
 
 use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder, read_flags};
 use crate::decision::{Compare, Leeway, Rules, same_time};
 use crate::fault;
 use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
-use crate::sink::{Refusal, times};
+use crate::sink::{METADATA_ERRORS, Refusal, times};
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
 
@@ -88,22 +89,16 @@ impl TreeSink {
 
     /// Goes on where only this item's metadata cannot be set.
     pub(super) fn fall_short(&self, item: &Item, error: io::Error) -> Result<(), PublishError> {
-        let only_this = [
-            Errno::PERM,
-            Errno::ACCESS,
-            Errno::ROFS,
-            Errno::NOENT,
-            Errno::NOTDIR,
-            Errno::LOOP,
-            Errno::NOTSUP,
-            Errno::NOSYS,
-            Errno::INVAL,
-        ];
-        if !Errno::from_io_error(&error).is_some_and(|errno| only_this.contains(&errno)) {
-            return Err(error.into());
+        Ok(self.fall_short_of(item.index, error)?)
+    }
+
+    /// The same of an entry.
+    pub(super) fn fall_short_of(&self, entry: EntryIndex, error: io::Error) -> io::Result<()> {
+        if !Errno::from_io_error(&error).is_some_and(|errno| METADATA_ERRORS.contains(&errno)) {
+            return Err(error);
         }
         let detail = format!("its time, permissions or owner could not be set ({error})");
-        self.note_shortfall(Refusal { entry: item.index, detail });
+        self.note_shortfall(Refusal { entry, detail });
         Ok(())
     }
 

@@ -479,6 +479,19 @@ const TOO_LONG: &str = "this file system takes no file that long";
 /// What a system says of names that it does not take.
 pub(crate) const NAME_ERRORS: [Errno; 3] = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
 
+/// What it says of a time, a mode or an owner that it does not take.
+pub(crate) const METADATA_ERRORS: [Errno; 9] = [
+    Errno::PERM,
+    Errno::ACCESS,
+    Errno::ROFS,
+    Errno::NOENT,
+    Errno::NOTDIR,
+    Errno::LOOP,
+    Errno::NOTSUP,
+    Errno::NOSYS,
+    Errno::INVAL,
+];
+
 /// What it says of a name that was to be made in `folder`, where shares of Windows, and exFAT in user space, say that there is none, as
 /// if the folder had gone.
 pub(crate) fn said_of_name(folder: &OwnedFd, errno: Errno) -> Errno {

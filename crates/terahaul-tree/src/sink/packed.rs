@@ -12,7 +12,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{Refusal, TreeSink, said_of_name, times};
+use super::{METADATA_ERRORS, Refusal, TreeSink, said_of_name, times};
 use crate::beneath::printable;
 use crate::fault;
 use crate::owners::{Ids, LastOwner};
@@ -130,7 +130,7 @@ impl PackedWriter<'_> {
             match rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _)) {
                 Ok(()) => {}
                 // It takes none of these bits, such as set-user-id.
-                Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS)) => {
+                Err(errno) if METADATA_ERRORS.contains(&errno) => {
                     let detail = format!("its permissions could not be set ({})", io::Error::from(errno));
                     self.sink.note_shortfall(Refusal { entry: file.entry, detail });
                 }

@@ -101,12 +101,12 @@ impl TreeSource {
             folder = self.table().folder(folder).0;
         }
         let base = rustix::fs::fstat(self.roots.base_of(path.as_bytes())?).ok()?;
-        if self.roots.is_content(path.as_bytes()) {
+        // Things come and go beside what was named, and above it, which moves both times of a folder.
+        let is_renamed = |stat: &Stat| ctime_of(stat) != mtime_of(stat);
+        if self.roots.is_content(path.as_bytes()) || is_renamed(&base) {
             take(base);
         }
-        // Things come and go beside what was named, and above it, which moves both times of a folder.
-        let above = self.roots.folders_above(path.as_bytes());
-        above.filter(|stat| ctime_of(stat) != mtime_of(stat)).for_each(&mut take);
+        self.roots.folders_above(path.as_bytes()).filter(is_renamed).for_each(&mut take);
         Some(ctime_of(&latest))
     }
 

@@ -60,6 +60,16 @@ impl Staging {
         is_fat(&self.folder) || is_fat(&self.root)
     }
 
+    /// Whether a program of this machine stands for the receiving folder's file system.
+    pub(crate) fn is_in_user_space(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            is_of_kind(&self.root, &[FUSE])
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
     /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
     pub(crate) fn names_open_files(&self) -> bool {
         #[cfg(target_os = "linux")]

@@ -312,7 +312,9 @@ impl Staging {
             match self.remove_folder() {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && !self.is_locked_again() => {
                     std::thread::sleep(PAUSE);
-                    let _ = self.remove_content();
+                    if !self.is_locked_again() {
+                        let _ = self.remove_content();
+                    }
                 }
                 removed => return removed,
             }
