@@ -88,8 +88,10 @@ const FAR_MORE: f64 = 4.0;
 const MORE: f64 = 1.5;
 /// With less left than TCP's channels have of it, cutting them costs more than it spares.
 const LITTLE: u64 = 16 * BLOCK_SIZE;
-/// Bytes a second below which there was nothing to send, and nothing to compare.
+/// Bytes a second below which TCP's had nothing to send, and is not preferred for it.
 const IDLE: f64 = 1e5;
+/// Bytes a second below which it was pings alone. A policer that passes this little is no line that this is made for.
+const NOTHING: f64 = 2e3;
 const NOTHING_COMES: &str = "nothing comes over UDP any more";
 
 /// What is seen of a session's channels.
@@ -330,7 +332,7 @@ impl Ways {
         }
         if self.priority != Priority::Background && now >= mark.since + self.check {
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
-            if over_tcp + over_udp < IDLE {
+            if over_tcp + over_udp < NOTHING {
                 // There was nothing to send, and that is no answer.
                 self.phase = Phase::Udp { mark: here, resting };
                 return None;
@@ -488,6 +490,15 @@ mod tests {
             (vec![CutTcp, ResumeTcp, CutTcp], Carrier::Udp),
             "they do not fill the line together"
         );
+    }
+
+    #[test]
+    fn udp_that_is_slowed_down_to_a_trickle_is_left_and_an_idle_session_compares_nothing() {
+        use Act::{CutTcp, EndUdp, ResumeTcp};
+        let slowed = Path { tcp: 10 * MB, udp: 50_000, left: 1000 * MB, ..OPEN };
+        assert_eq!(session(slowed), (vec![CutTcp, ResumeTcp, EndUdp], Carrier::Tcp));
+        let idle = Path { tcp: 0, udp: 0, left: 1000 * MB, ..OPEN };
+        assert_eq!(long_session(idle, 3600), (vec![CutTcp], Carrier::Udp));
     }
 
     #[test]
