@@ -20,7 +20,7 @@ use crate::fault;
 use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{Refusal, times};
-use crate::staging::{PART, PRIVATE};
+use crate::staging::{PART, PRIVATE, is_in_user_space};
 
 /// What is copied is called so until it is complete.
 const INSIDE: &[u8] = b"part";
@@ -138,7 +138,11 @@ impl TreeSink {
         let Beside { folder, name, is_private } = &beside;
         let copied = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             let target = rustix::fs::readlinkat(item.from, item.name, Vec::new())?;
-            rustix::fs::symlinkat(target, folder, name.as_slice())?;
+            match rustix::fs::symlinkat(target, folder, name.as_slice()) {
+                // So says rclone, which has no links.
+                Err(Errno::IO) if is_in_user_space(folder) => return Err(Errno::NOTSUP.into()),
+                made => made?,
+            }
             None
         } else {
             Some(copy_content(item, &beside)?)

@@ -15,6 +15,7 @@ use crate::beneath::{Purpose, open_folder, split};
 use crate::fault;
 use crate::listing::is_one;
 use crate::sink::Refusal;
+use crate::staging::is_in_user_space;
 use crate::table::RowKind;
 
 impl TreeSink {
@@ -101,7 +102,7 @@ impl TreeSink {
                 Ok(Beside::Refused(errno))
             }
             // So says rclone. Of a disk it would mean another thing.
-            Err(Errno::IO) if self.staging.is_in_user_space() => Ok(Beside::Refused(Errno::IO)),
+            Err(Errno::IO) if is_in_user_space(&to) => Ok(Beside::Refused(Errno::IO)),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -17,7 +17,7 @@ use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{Mark, Refusal, create, said_of_name, times};
-use crate::staging::PRIVATE;
+use crate::staging::{PRIVATE, is_in_user_space};
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
@@ -222,7 +222,7 @@ impl TreeSink {
         let says_none = |errno| match errno {
             Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS => true,
             // So does rclone. Of a disk it would mean another thing.
-            Errno::IO => self.staging.is_in_user_space(),
+            Errno::IO => is_in_user_space(&above),
             _ => false,
         };
         if let Err(errno) = made

@@ -60,16 +60,6 @@ impl Staging {
         is_fat(&self.folder) || is_fat(&self.root)
     }
 
-    /// Whether a program of this machine stands for the receiving folder's file system.
-    pub(crate) fn is_in_user_space(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            is_of_kind(&self.root, &[FUSE])
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
-    }
-
     /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
     pub(crate) fn names_open_files(&self) -> bool {
         #[cfg(target_os = "linux")]
@@ -126,6 +116,19 @@ impl TreeSink {
 /// Anything, where it does not say.
 fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
     Ok(ByteCount(free_space(folder)?.unwrap_or(u64::MAX)))
+}
+
+/// Whether a folder's file system is a program of this machine.
+pub(crate) fn is_in_user_space(folder: &OwnedFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        is_of_kind(folder, &[FUSE])
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        false
+    }
 }
 
 /// Whether a folder is on FAT. It takes no file of 4 GiB, and has every other second alone.

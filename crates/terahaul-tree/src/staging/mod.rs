@@ -34,8 +34,8 @@ use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::{OpenedUp, make_folders, make_open, make_opening_up, open_up_made};
 use crate::sink::{remove_all, times};
-pub(crate) use file_system::is_fat;
 use file_system::{Probed, probe};
+pub(crate) use file_system::{is_fat, is_in_user_space};
 use guard::{Guard, made_unprivate};
 pub(crate) use look::Staged;
 
