@@ -181,7 +181,6 @@ fn copy(
         counting.store(false, Ordering::Relaxed);
         let is_whole = || threads == 0 || landing.inbound().with(|receiver| receiver.has_arrived());
         while walked.is_ok() && !is_whole() && blocks.recv().is_ok() {}
-        queue.close();
         match first.take() {
             Some(error) => Err(error),
             None if walked.is_ok() && !is_whole() => Err(CopyError::Interrupted),

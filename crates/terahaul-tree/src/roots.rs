@@ -163,10 +163,9 @@ impl Roots {
     }
 
     /// What that folder and those above it are now, as far as they can be looked at.
-    pub(crate) fn folders_above(&self, path: &[u8]) -> impl Iterator<Item = Stat> {
+    pub(crate) fn folders_above(&self, path: &[u8]) -> Vec<Stat> {
         let base = self.root_of(path).and_then(|root| root.base_path.canonicalize().ok()).unwrap_or_default();
-        let found: Vec<_> = base.ancestors().filter_map(|folder| rustix::fs::stat(folder).ok()).collect();
-        found.into_iter()
+        base.ancestors().filter_map(|folder| rustix::fs::stat(folder).ok()).collect()
     }
 
     fn root_of(&self, path: &[u8]) -> Option<&Root> {

@@ -1,6 +1,9 @@
 /** Which transfers this browser's tabs are sending, and how many of them send or save. Each is a lock, which goes with its tab, however
  * that ends. Without a secure connection browsers have no locks. */
 
+/** Milliseconds after which other tabs are looked at again. */
+export const LOOK = 2_000;
+
 const SENDING = "terahaul ";
 const BUSY = "terahaul-busy";
 

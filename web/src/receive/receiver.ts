@@ -3,7 +3,7 @@
 import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { plainly } from "../api/link";
-import { busyTabs, holdBusy } from "../api/tabs";
+import { LOOK, busyTabs, holdBusy } from "../api/tabs";
 import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { connectionsEach } from "../engine/channel_count";
@@ -19,8 +19,6 @@ import type { Folder, NewFile } from "./folder";
 import { Turns } from "./turns";
 
 const PARALLEL = 4;
-/** Milliseconds after which other tabs that send or save are looked for again: they have the same connections. */
-const LOOK = 2_000;
 /** Small files written at the same time, of one block. */
 const WRITERS = 8;
 const NOT_GIVEN = "The depot did not give a file out, though it has the transfer: its sender may be adding to it.";

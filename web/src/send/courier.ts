@@ -2,7 +2,7 @@
 import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
-import { busyTabs } from "../api/tabs";
+import { LOOK, busyTabs } from "../api/tabs";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "../engine/units";
 import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
@@ -14,8 +14,6 @@ import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
 const TICK = 500;
-/** How often other tabs that send or save are looked for. */
-const LOOK = 2_000;
 /** The attempt from which on what cannot be read is looked for in all of a chunk. */
 const PROBE_WHOLE = 3;
 /** The attempt with which it is over, where nothing can be found that cannot be read: some seven seconds after the first. */

@@ -3,7 +3,7 @@ import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
-import { sentByTabs } from "../api/tabs";
+import { LOOK, sentByTabs } from "../api/tabs";
 import type { Entry } from "../api/types";
 import { plural } from "../engine/plural";
 import { isWhole } from "../engine/resume";
@@ -23,9 +23,6 @@ import { Words } from "../ui/words";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
-
-/** Milliseconds between two looks at what other tabs are sending. */
-const LOOK = 2000;
 
 interface Props {
   resuming: Resuming;

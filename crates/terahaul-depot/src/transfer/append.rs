@@ -19,7 +19,7 @@ const PACKED_BLOCK_BYTES: u64 = 4096 + 200;
 /// What a file in it takes in rows of that block: its hash once more, which the block is proven by, and its checksum, which a ZIP has.
 const PACKED_FILE_BYTES: u64 = 32 + 4;
 
-/// Most bytes that [mend](Live::share_for) a transfer, as long as it is in memory, of those that others were promised.
+/// Most bytes that [mend](share_for) a transfer, as long as it is in memory, of those that others were promised.
 const MOST_MENDED: u64 = 1 << 20;
 
 /// What an append did.
@@ -98,7 +98,7 @@ impl Live {
         let manifest_bytes =
             encoded.byte_count() + packed * PACKED_BLOCK_BYTES + packed_files(&sizes) * PACKED_FILE_BYTES;
         let asked = Declared { bytes, manifest_bytes };
-        let share = self.share_for(tail, &batch.entries, &hashes, asked);
+        let share = share_for(tail, &batch.entries, &hashes, asked);
         let space = depot.claim_space(self.quota.as_ref(), asked, share).await?;
 
         let growth = Growth {
@@ -148,19 +148,6 @@ impl Live {
                 .map(|(entry, extent)| Placed { entry, address: extent.map(|extent| extent.address) }),
         );
         Ok(Appended { total: tail.total, placed })
-    }
-
-    /// A folder's new time, and the end of the manifest, take little, and the transfer could not end without them although it has been
-    /// promised room for all of its files.
-    fn share_for(&self, tail: &Tail, entries: &[Entry], hashes: &[u64], asked: Declared) -> Share {
-        let mends = |(entry, hash): (&Entry, &u64)| {
-            entry.kind == EntryKind::Directory && tail.failed.contains_key(hash)
-        };
-        let mended = tail.mended.saturating_add(asked.manifest_bytes);
-        match mended <= MOST_MENDED && entries.iter().zip(hashes).all(mends) {
-            true => Share::Free,
-            false => Share::Unpromised,
-        }
     }
 
     /// Refuses `entries` unless they are the manifest's from `first` on.
@@ -223,6 +210,18 @@ impl Live {
         let large = sizes.iter().flatten().filter(|size| size.0 >= BLOCK_SIZE);
         let large: u64 = large.map(|size| size.0.div_ceil(BLOCK_SIZE)).sum();
         self.inbound.with(|receiver| receiver.layout().block_count()) + large + packed
+    }
+}
+
+/// A folder's new time, and the end of the manifest, take little, and the transfer could not end without them although it has been promised room
+/// for all of its files.
+fn share_for(tail: &Tail, entries: &[Entry], hashes: &[u64], asked: Declared) -> Share {
+    let mends =
+        |(entry, hash): (&Entry, &u64)| entry.kind == EntryKind::Directory && tail.failed.contains_key(hash);
+    let mended = tail.mended.saturating_add(asked.manifest_bytes);
+    match mended <= MOST_MENDED && entries.iter().zip(hashes).all(mends) {
+        true => Share::Free,
+        false => Share::Unpromised,
     }
 }
 

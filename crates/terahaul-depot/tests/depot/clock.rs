@@ -53,6 +53,17 @@ async fn token_expiry(rig: &Rig, label: &str) -> i64 {
     found.unwrap()["expires"].as_i64().unwrap()
 }
 
+/// Makes a token for two days while the clock is a year behind, has the depot sweep once more, and puts the clock right.
+async fn put_right_behind_a_token(rig: &Rig, times: &Times) -> String {
+    let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
+    let made = rig.post("/tokens", body).await.expect(201);
+    times.pass(60);
+    rig.depot.sweep().await.unwrap();
+    times.pass(10);
+    times.set_forward(YEAR);
+    made["token"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_while_the_clock_was_behind_is_kept_as_long_by_the_right_time() {
     let (rig, times) = rig_at(START - YEAR).await;
@@ -61,12 +72,7 @@ async fn what_was_made_while_the_clock_was_behind_is_kept_as_long_by_the_right_t
     // Nothing of it has been sent, which would have it kept.
     let new = json!({ "name": "open", "expires_in_days": 1 });
     let open = rig.post("/transfers", new).await.expect(201)["id"].as_str().unwrap().to_owned();
-    let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
-    let token = rig.post("/tokens", body).await.expect(201)["token"].as_str().unwrap().to_owned();
-    times.pass(60);
-    rig.depot.sweep().await.unwrap();
-    times.pass(10);
-    times.set_forward(YEAR);
+    let token = put_right_behind_a_token(&rig, &times).await;
     let later = rig.new_transfer(&rig.token).await;
     rig.depot.sweep().await.unwrap();
     let made = START + 60;
@@ -94,12 +100,7 @@ async fn what_was_made_while_the_clock_was_behind_is_there_as_soon_as_that_is_ri
         let (rig, times) = rig_at(START - YEAR).await;
         times.pass(60);
         let open = rig.post("/transfers", new.clone()).await.expect(201)["id"].clone();
-        let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
-        let token = rig.post("/tokens", body).await.expect(201)["token"].as_str().unwrap().to_owned();
-        times.pass(60);
-        rig.depot.sweep().await.unwrap();
-        times.pass(10);
-        times.set_forward(YEAR);
+        let token = put_right_behind_a_token(&rig, &times).await;
         for asked in (0..3).map(|turn| (first + turn) % 3) {
             match asked {
                 0 => assert!(expiry(&rig, open.as_str().unwrap()).await > START + 30 * DAY),

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::bases::{Freed, Heard, Known};
 use super::planning::Wanting;
 use super::record::Record;
-use state::State;
+use state::{State, run_of_large};
 
 mod state;
 
@@ -493,33 +493,32 @@ impl Outbound {
     pub fn partly_durable(&self) -> Vec<(EntryIndex, Vec<BlockRun>)> {
         let state = self.state();
         let part = |entry| {
-            let (first, count) = state.layout.blocks_of_large(entry)?;
-            let durable: Vec<_> = state.queue.durable().common_with(BlockRun { first, count }).collect();
+            let all = run_of_large(&state.layout, entry)?;
+            let durable: Vec<_> = state.queue.durable().common_with(all).collect();
             let some = durable.iter().map(|run| run.count).sum::<u32>();
-            (0 < some && some < count && !state.is_unwanted(entry)).then_some((entry, durable))
+            (0 < some && some < all.count && !state.is_unwanted(entry)).then_some((entry, durable))
         };
         (0..state.layout.entry_count() as u32).filter_map(|entry| part(EntryIndex(entry))).collect()
     }
 
     /// Nothing of these large files, of which no block is under way, is sent until they are let go.
     pub fn withhold(&self, entries: impl IntoIterator<Item = EntryIndex>) {
-        let mut state = self.state();
-        for entry in entries {
-            if let Some((first, count)) = state.layout.blocks_of_large(entry) {
-                state.queue.withhold(BlockRun { first, count });
-            }
-        }
+        let State { layout, queue, .. } = &mut *self.state();
+        entries
+            .into_iter()
+            .filter_map(|entry| run_of_large(layout, entry))
+            .for_each(|run| queue.withhold(run));
     }
 
     /// They may be sent after all.
     pub fn let_go(&self, entries: impl IntoIterator<Item = EntryIndex>) {
-        let mut state = self.state();
-        for entry in entries {
-            if let Some((first, count)) = state.layout.blocks_of_large(entry) {
-                state.queue.let_go(BlockRun { first, count });
-            }
+        {
+            let State { layout, queue, .. } = &mut *self.state();
+            entries
+                .into_iter()
+                .filter_map(|entry| run_of_large(layout, entry))
+                .for_each(|run| queue.let_go(run));
         }
-        drop(state);
         self.wake.notify_all();
     }
 

@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use terahaul_core::{EntryPath, Mtime};
+use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::is_full;
 
 use super::PublishError;
 use super::moves::is_folder;
-use super::touch::{SET_GROUP, set_mode};
+use super::touch::{METADATA, SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags};
@@ -62,10 +62,9 @@ impl TreeSink {
         // Not by making it, which would take away what the umask says. What this folder hands on is not what staging did.
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let staged = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let mode = self.to_give(path, &staged).mode & !SET_GROUP | mode_of(&made) & SET_GROUP | OWNER;
-        if let Err(error) = set_mode(to.as_fd(), new_name, mode) {
-            self.fall_short_at(path, error)?;
-        }
+        let entry = self.entry_at(path);
+        let mode = self.to_give(entry, &staged).mode & !SET_GROUP | mode_of(&made) & SET_GROUP | OWNER;
+        set_mode(to.as_fd(), new_name, mode).or_else(|error| self.fall_short_here(entry, error))?;
         Ok(true)
     }
 
@@ -114,17 +113,16 @@ impl TreeSink {
         }
     }
 
-    fn fall_short_at(&self, path: &[u8], error: io::Error) -> io::Result<()> {
-        match self.entry_at(path) {
-            Some(entry) => self.fall_short_of(entry, error),
+    fn fall_short_here(&self, entry: Option<EntryIndex>, error: io::Error) -> io::Result<()> {
+        match entry {
+            Some(entry) => self.fall_short_of(entry, METADATA, error),
             None => Err(error),
         }
     }
 
     /// By the manifest: where it is staged a file system may keep less of both.
-    fn to_give(&self, path: &[u8], staged: &Stat) -> ToGive {
+    fn to_give(&self, entry: Option<EntryIndex>, staged: &Stat) -> ToGive {
         let manifest = self.manifest();
-        let entry = EntryPath::new(path).ok().and_then(|path| manifest.table.find(&path));
         match entry.and_then(|entry| manifest.table.row(entry)) {
             Some(row) => ToGive { mode: self.applied_mode(row.mode), mtime: row.mtime },
             None => ToGive { mode: mode_of(staged), mtime: mtime_of(staged) },
@@ -148,9 +146,9 @@ impl TreeSink {
             Some(copy_content(item, &beside)?)
         };
         fault::point()?;
-        if let Ok(path) = EntryPath::new(item.path)
-            && let Some(entry) = self.manifest().table.find(&path)
-        {
+        let entry = self.entry_at(item.path);
+        let ToGive { mode, mtime } = self.to_give(entry, &stat);
+        if let Some(entry) = entry {
             if *is_private {
                 self.dress(folder.as_fd(), name, entry)?;
             } else if self.keeps_dress() {
@@ -162,16 +160,15 @@ impl TreeSink {
         if let Some(file) = &copied {
             // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
             let given = if *is_private { 0o7777 } else { 0o777 };
-            let mode = self.to_give(item.path, &stat).mode & self.bits_unnamed(item)? & given;
+            let mode = mode & self.bits_unnamed(item)? & given;
             if let Err(errno) = rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _)) {
-                self.fall_short_at(item.path, errno.into())?;
+                self.fall_short_here(entry, errno.into())?;
                 // Never with more than it is to have: where it is made, that is its owner's alone.
                 let _ = rustix::fs::fchmod(file, Mode::from_raw_mode((mode & 0o777) as _));
             }
         }
         if copied.is_some() || !self.staging.follows_links {
-            let times = times(self.to_give(item.path, &stat).mtime);
-            rustix::fs::utimensat(folder, name.as_slice(), &times, AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
         }
         copied.map_or(Ok(()), |file| file.sync_all())?;
         Ok(beside)

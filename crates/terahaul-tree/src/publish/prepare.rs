@@ -148,9 +148,8 @@ impl TreeSink {
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
             self.dress(folder.as_fd(), &name, item.index)?;
-            if let Err(errno) = rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _)) {
-                self.fall_short(item, errno.into())?;
-            }
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))
+                .or_else(|errno| self.fall_short(item, errno.into()))?;
             return Ok(rustix::fs::futimens(&file, &times(item.mtime))?);
         }
         let stat = match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -171,10 +170,7 @@ impl TreeSink {
         let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
         rustix::fs::utimensat(&folder, name.as_slice(), &of, at)?;
         // A new owner takes bits of the mode away.
-        match set_mode(folder.as_fd(), &name, item.mode) {
-            Ok(()) => Ok(()),
-            Err(error) => self.fall_short(item, error),
-        }
+        set_mode(folder.as_fd(), &name, item.mode).or_else(|error| self.fall_short(item, error))
     }
 
     fn incomplete(&self, item: &Item) -> PublishError {
@@ -242,10 +238,8 @@ impl TreeSink {
         if self.staging.follows_links {
             return Ok(());
         }
-        match rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(()) => Ok(()),
-            Err(errno) => self.fall_short(item, errno.into()),
-        }
+        rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)
+            .or_else(|errno| self.fall_short(item, errno.into()))
     }
 
     fn date_folder(&self, item: &Item) -> Result<(), PublishError> {
@@ -256,9 +250,7 @@ impl TreeSink {
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
         let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
-        match rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _)) {
-            Ok(()) => Ok(()),
-            Err(errno) => self.fall_short(item, errno.into()),
-        }
+        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))
+            .or_else(|errno| self.fall_short(item, errno.into()))
     }
 }

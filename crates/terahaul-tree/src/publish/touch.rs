@@ -7,16 +7,18 @@ use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use terahaul_core::EntryIndex;
 
 use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder, read_flags};
 use crate::decision::{Compare, Leeway, Rules, same_time};
 use crate::fault;
 use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
-use crate::sink::{METADATA_ERRORS, Refusal, times};
+use crate::sink::times;
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
+
+/// What an item may fall short of.
+pub(super) const METADATA: &str = "its time, permissions or owner";
 
 impl TreeSink {
     /// Gives files and links that stay what they were found to lack.
@@ -89,17 +91,7 @@ impl TreeSink {
 
     /// Goes on where only this item's metadata cannot be set.
     pub(super) fn fall_short(&self, item: &Item, error: io::Error) -> Result<(), PublishError> {
-        Ok(self.fall_short_of(item.index, error)?)
-    }
-
-    /// The same of an entry.
-    pub(super) fn fall_short_of(&self, entry: EntryIndex, error: io::Error) -> io::Result<()> {
-        if !Errno::from_io_error(&error).is_some_and(|errno| METADATA_ERRORS.contains(&errno)) {
-            return Err(error);
-        }
-        let detail = format!("its time, permissions or owner could not be set ({error})");
-        self.note_shortfall(Refusal { entry, detail });
-        Ok(())
+        Ok(self.fall_short_of(item.index, METADATA, error)?)
     }
 
     /// Notes which of the files that stay have several names, before this run removes or replaces any.

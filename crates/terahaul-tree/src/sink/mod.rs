@@ -289,6 +289,15 @@ impl TreeSink {
         }
     }
 
+    /// Goes on where only `what` of an entry cannot be set; any other error is returned.
+    pub(crate) fn fall_short_of(&self, entry: EntryIndex, what: &str, error: io::Error) -> io::Result<()> {
+        if !Errno::from_io_error(&error).is_some_and(|errno| METADATA_ERRORS.contains(&errno)) {
+            return Err(error);
+        }
+        self.note_shortfall(Refusal { entry, detail: format!("{what} could not be set ({error})") });
+        Ok(())
+    }
+
     /// Something in the receiving folder was changed.
     pub(crate) fn handle_change(&self) {
         self.changed.store(true, Ordering::Relaxed);
@@ -480,7 +489,7 @@ const TOO_LONG: &str = "this file system takes no file that long";
 pub(crate) const NAME_ERRORS: [Errno; 3] = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
 
 /// What it says of a time, a mode or an owner that it does not take.
-pub(crate) const METADATA_ERRORS: [Errno; 9] = [
+const METADATA_ERRORS: [Errno; 9] = [
     Errno::PERM,
     Errno::ACCESS,
     Errno::ROFS,

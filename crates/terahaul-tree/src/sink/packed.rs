@@ -12,7 +12,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{METADATA_ERRORS, Refusal, TreeSink, said_of_name, times};
+use super::{TreeSink, said_of_name, times};
 use crate::beneath::printable;
 use crate::fault;
 use crate::owners::{Ids, LastOwner};
@@ -127,15 +127,9 @@ impl PackedWriter<'_> {
         }
         let file = &self.files[self.at];
         if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
-            match rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _)) {
-                Ok(()) => {}
-                // It takes none of these bits, such as set-user-id.
-                Err(errno) if METADATA_ERRORS.contains(&errno) => {
-                    let detail = format!("its permissions could not be set ({})", io::Error::from(errno));
-                    self.sink.note_shortfall(Refusal { entry: file.entry, detail });
-                }
-                Err(errno) => return Err(errno.into()),
-            }
+            // It may take none of these bits, such as set-user-id.
+            rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))
+                .or_else(|errno| self.sink.fall_short_of(file.entry, "its permissions", errno.into()))?;
         }
         rustix::fs::futimens(made, &times(file.mtime))?;
         if !self.sink.staging.answers_by_file {

@@ -106,7 +106,7 @@ impl TreeSource {
         if self.roots.is_content(path.as_bytes()) || is_renamed(&base) {
             take(base);
         }
-        self.roots.folders_above(path.as_bytes()).filter(is_renamed).for_each(&mut take);
+        self.roots.folders_above(path.as_bytes()).into_iter().filter(is_renamed).for_each(&mut take);
         Some(ctime_of(&latest))
     }
 

@@ -16,9 +16,7 @@ use crate::listing::{is_folder, mode_of, names_in};
 use crate::sink::times;
 
 /// The kernel's numbers of file systems in user space, and of NFS.
-#[cfg(target_os = "linux")]
 const FUSE: u64 = 0x6573_5546;
-#[cfg(target_os = "linux")]
 const NFS: u64 = 0x6969;
 
 /// How a file system treats what is made there.
@@ -39,15 +37,10 @@ impl Staging {
 
     /// Whether the file system is one on which two files may share bytes.
     pub(crate) fn shares_files(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            /// The kernel's numbers of XFS, Btrfs and bcachefs (`linux/magic.h`). The call that shares is one that copies elsewhere,
-            /// and says nothing of what it has done.
-            const SHARING: [u64; 3] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e];
-            is_of_kind(&self.folder, &SHARING)
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        /// The kernel's numbers of XFS, Btrfs and bcachefs (`linux/magic.h`). The call that shares is one that copies elsewhere, and says
+        /// nothing of what it has done.
+        const SHARING: [u64; 3] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e];
+        is_of_kind(&self.folder, &SHARING)
     }
 
     /// The longest file that goes there. On FAT it would be known only when four gigabytes of it are here.
@@ -62,26 +55,13 @@ impl Staging {
 
     /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
     pub(crate) fn names_open_files(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            is_of_kind(&self.root, &[FUSE, NFS])
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        is_of_kind(&self.root, &[FUSE, NFS])
     }
 
     /// Whether what a file system failed to write is told of by syncing or closing that file alone: it passes on no wish that all of it be
     /// durable. So it is with those in user space, and with NFS on older systems.
     pub(super) fn answers_by_file(folder: &OwnedFd) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            is_of_kind(folder, &[FUSE, NFS])
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = folder;
-            true
-        }
+        cfg!(not(target_os = "linux")) || is_of_kind(folder, &[FUSE, NFS])
     }
 
     /// The staging folder is on another file system than the receiving one.
@@ -120,35 +100,24 @@ fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
 
 /// Whether a folder's file system is a program of this machine.
 pub(crate) fn is_in_user_space(folder: &OwnedFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        is_of_kind(folder, &[FUSE])
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = folder;
-        false
-    }
+    is_of_kind(folder, &[FUSE])
 }
 
 /// Whether a folder is on FAT. It takes no file of 4 GiB, and has every other second alone.
 pub(crate) fn is_fat(folder: &OwnedFd) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        const FAT: u64 = 0x4d44;
-        is_of_kind(folder, &[FAT])
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = folder;
-        false
-    }
+    const FAT: u64 = 0x4d44;
+    is_of_kind(folder, &[FAT])
 }
 
-/// By the kernel's numbers of file systems.
+/// By the kernel's numbers of file systems. Other systems have others.
 #[cfg(target_os = "linux")]
 fn is_of_kind(folder: &OwnedFd, kinds: &[u64]) -> bool {
     rustix::fs::fstatfs(folder).is_ok_and(|stat| kinds.contains(&(stat.f_type as u64)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_of_kind(_: &OwnedFd, _: &[u64]) -> bool {
+    false
 }
 
 fn taken_by(folder: BorrowedFd<'_>) -> io::Result<u64> {

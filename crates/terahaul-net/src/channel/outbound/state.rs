@@ -205,6 +205,10 @@ impl State {
 
 /// Whether all blocks of the entry are durable; `None` where it has none of its own.
 fn is_durable(layout: &Layout, queue: &BlockQueue, entry: EntryIndex) -> Option<bool> {
-    let (first, count) = layout.blocks_of_large(entry)?;
-    Some(queue.durable().contains_run(BlockRun { first, count }))
+    run_of_large(layout, entry).map(|run| queue.durable().contains_run(run))
+}
+
+/// The entry's own blocks, which large files have.
+pub(super) fn run_of_large(layout: &Layout, entry: EntryIndex) -> Option<BlockRun> {
+    layout.blocks_of_large(entry).map(|(first, count)| BlockRun { first, count })
 }
