@@ -6,7 +6,7 @@ use terahaul_core::Backoff;
 
 use crate::exit::{Exit, Failure};
 
-/// How long such a depot may be gone: as long as that of a transfer that runs.
+/// How long such a depot may be gone, from when it is first seen to be: as long as that of a transfer that runs.
 const GIVE_UP: Duration = Duration::from_secs(600);
 
 /// Calls `ask` until it is answered. Calls `on_wait` each time that it has to wait for the depot.
@@ -14,11 +14,14 @@ pub async fn persist<T>(
     on_wait: &dyn Fn(),
     mut ask: impl AsyncFnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let began = Instant::now();
+    let mut lost_since = None;
     let mut backoff = Backoff::default();
     loop {
         match ask().await {
-            Err(failure) if failure.exit == Exit::Unreachable && began.elapsed() < GIVE_UP => {
+            Err(failure)
+                if failure.exit == Exit::Unreachable
+                    && lost_since.get_or_insert_with(Instant::now).elapsed() < GIVE_UP =>
+            {
                 tracing::warn!("{failure}; the depot is asked again");
                 on_wait();
             }

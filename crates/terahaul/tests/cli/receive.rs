@@ -50,6 +50,27 @@ fn a_receiver_outlives_a_depot_that_crashes() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// A session begins with all that has failed. In a second one the depot's disk was blamed for it.
+#[test]
+fn what_its_sender_could_not_send_is_named_so_in_a_later_session_too() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
+    std::fs::write(depot.path("src/vanishes"), "vanishes").unwrap();
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    std::fs::remove_file(depot.path("src/vanishes")).unwrap();
+    assert_eq!(depot.run(&["send", "src"]).code, 7);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let receiver = spawn(depot.command(&["receive", &id, "dst", "--limit", "25MB"]));
+    wait_for_journal(&depot.path("dst"));
+    depot.crash_and_restart();
+    let ran = Ran::of_child(receiver);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("src/vanishes was not sent"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_receiver_of_a_transfer_that_is_removed_meanwhile_hears_that_and_of_no_failed_file() {
     let depot = Depot::start();

@@ -89,6 +89,11 @@ impl Folder {
         !self.earlier.is_empty()
     }
 
+    /// Whether no block is here.
+    pub fn is_empty(&self) -> bool {
+        self.inbound.with(|receiver| receiver.received().is_empty())
+    }
+
     /// Makes durable what is here and stops taking more.
     pub fn close(&self) {
         self.inbound.close();
@@ -365,6 +370,10 @@ impl Destination for Folder {
             }
             self.sink.fail(index);
             let mut state = self.state();
+            // Every session begins with all that has failed so far, and by then its entry is known.
+            if state.failed.contains_key(&index) {
+                continue;
+            }
             // What its sender could not read is told before the manifest.
             let had = self.sink.entry(index).map(|entry| entry.path);
             let message = match (&had, detail.is_empty()) {
@@ -376,9 +385,7 @@ impl Destination for Folder {
             };
             if let Some(path) = had {
                 state.failed_paths.insert(path, index);
-                if !state.failed.contains_key(&index) {
-                    state.lost.insert(index);
-                }
+                state.lost.insert(index);
             }
             state.failed.insert(index, message);
         }

@@ -52,8 +52,8 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let looks = ReceiveWatch::default();
     let received = transfer_into(&folder, receiving, &looks, output, interrupt).await;
     let received = match received {
-        Err(failure) if failure.code == COLLISION && !resumed => {
-            // Nothing was received, so nothing is left behind either.
+        // What is in the way may be found behind much that has arrived.
+        Err(failure) if failure.code == COLLISION && !resumed && folder.is_empty() => {
             blocking(move || folder.discard()).await?;
             return Err(failure);
         }

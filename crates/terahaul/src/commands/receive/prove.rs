@@ -112,7 +112,16 @@ fn read_again(
                     entry.path
                 ),
             ),
-            _ => Failure::new(
+            Verdict::Missing | Verdict::OtherKind(_) | Verdict::OtherSize(_) | Verdict::OtherTarget(_) => {
+                Failure::new(
+                    Exit::Unexpected,
+                    format!(
+                        "{} was there already, and was changed or removed while the rest was received: run the same command again",
+                        entry.path
+                    ),
+                )
+            }
+            Verdict::OtherContent(_) => Failure::new(
                 Exit::VerifyFailed,
                 format!(
                     "{} has the size and time of what was sent, and other content: --overwrite replaces it",

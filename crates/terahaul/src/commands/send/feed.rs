@@ -65,7 +65,7 @@ struct State<'a> {
     feed: &'a Feed,
     sending: Arc<Sending>,
     resume: Resume,
-    /// What failed in an earlier run and was not found yet in this one.
+    /// What failed in an earlier run, or was replaced since, and was not found yet in this one.
     missed: BTreeMap<EntryPath, EntryIndex>,
     /// What could not be read, and why. What an earlier run has found there may be there still.
     unread: BTreeMap<EntryPath, String>,
@@ -140,6 +140,8 @@ impl Feed {
                 take_below(&mut missed, &entry.path);
             }
         }
+        // Found again, it is sent anew; if it is not, something of it is lost.
+        missed.extend(replaced.iter().map(|(index, path)| (path.clone(), *index)));
         let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
         let fed = Fed { failed: stored.failed, ..Fed::default() };
         let unread = BTreeMap::new();
@@ -255,7 +257,7 @@ impl State<'_> {
             if self.is_unread(&path) {
                 continue;
             }
-            let message = "failed in an earlier run and there is nothing of it to send any more: to go on without it, remove this transfer and send again";
+            let message = "failed in an earlier run or was replaced since, and there is nothing of it to send any more: to go on without it, remove this transfer and send again";
             self.name(PathText::from(&path), FailureCause::Vanished, message);
         }
         Ok(self.fed)
