@@ -8,11 +8,11 @@
 //! | waiting (TCP) | datagrams of the other end come | UDP: TCP's channels are cut, or with little left end after the blocks that they have |
 //! | UDP, once as much has come as tells | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
 //! | UDP, once as much has come as tells | TCP's last blocks are several times what UDP carries | TCP |
-//! | UDP | [`CHECK`] has passed, then three times that, and so on | both |
+//! | UDP | [`CHECK`] has passed, or [`judging::JUDGE`] where it carries less than [`SLOW`]; then three times that, and so on | both |
 //! | UDP | nothing came over it for [`QUIET`] | both |
 //! | both, once as much has come as tells | TCP carries clearly more | TCP |
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
-//! | both | nothing comes over UDP, [`judging::ALONE_FOR`] after TCP has begun to carry | TCP |
+//! | both | nothing comes over UDP, [`judging::ALONE_FOR`] after TCP has begun to carry, or to be open with nothing left to carry | TCP |
 //! | waiting, UDP, both | the UDP channels ended | TCP |
 //! | waiting | nothing came over UDP for [`ALONE_SILENT`]: the other end has given it up | TCP |
 //! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |
@@ -29,7 +29,7 @@ mod judging;
 
 use std::time::{Duration, Instant};
 
-use judging::{Mark, QUIET, Quiet};
+use judging::{JUDGE, Mark, QUIET, Quiet};
 
 use crate::{BLOCK_SIZE, Carrier, Priority, Transport};
 
@@ -42,9 +42,22 @@ pub struct Way {
     pub why: &'static str,
 }
 
+impl Way {
+    /// Why UDP is not tried where it would carry no more.
+    pub const SHORT_PATH: &str = "the path is short";
+    /// Why something is as it is that the user has fixed.
+    pub const ASKED_FOR: &str = "asked for";
+    const FIRST: &str = "every transfer begins with it";
+
+    /// Whether anybody would expect it.
+    pub fn is_usual(&self) -> bool {
+        self.by == Carrier::Tcp && [Self::FIRST, Self::SHORT_PATH, Self::ASKED_FOR].contains(&self.why)
+    }
+}
+
 impl Default for Way {
     fn default() -> Self {
-        Self { by: Carrier::Tcp, why: "every transfer begins with it" }
+        Self { by: Carrier::Tcp, why: Self::FIRST }
     }
 }
 
@@ -90,6 +103,9 @@ const MORE: f64 = 1.5;
 const LITTLE: u64 = 16 * BLOCK_SIZE;
 /// Bytes a second below which TCP's had nothing to send, and is not preferred for it.
 const IDLE: f64 = 1e5;
+/// Bytes a second below which UDP is compared sooner for the first time: somebody may slow it down to that, and where it is the line
+/// that does, being compared costs little.
+const SLOW: f64 = 2.5e6;
 /// Bytes a second below which it was pings alone. A policer that passes this little is no line that this is made for.
 const NOTHING: f64 = 2e3;
 const NOTHING_COMES: &str = "nothing comes over UDP any more";
@@ -99,6 +115,8 @@ const NOTHING_COMES: &str = "nothing comes over UDP any more";
 pub struct Seen {
     /// Bytes that went over TCP, and were copied instead.
     pub tcp: u64,
+    /// TCP channels that the other end has answered so far.
+    pub opened: u64,
     /// The same of UDP; `None` without it.
     pub udp: Option<SeenUdp>,
     /// Bytes that are known to be still to come.
@@ -177,7 +195,7 @@ impl Ways {
     pub fn new(transport: Transport, priority: Priority, now: Instant) -> Self {
         let way = match transport {
             Transport::Tcp => Way::default(),
-            Transport::Udp => Way { by: Carrier::Udp, why: "asked for" },
+            Transport::Udp => Way { by: Carrier::Udp, why: Way::ASKED_FOR },
             Transport::Auto | Transport::Both => {
                 Way { by: Carrier::Tcp, why: "no datagram has come back yet" }
             }
@@ -229,9 +247,9 @@ impl Ways {
         act
     }
 
-    fn go_both(&mut self, mark: Mark, why: &'static str) {
+    fn go_both(&mut self, mark: Mark) {
         let fills_until = Some(mark.since + FILL);
-        self.go(Phase::Both { mark, fills_until, quiet: None }, Carrier::Both, why);
+        self.go(Phase::Both { mark, fills_until, quiet: None }, Carrier::Both, "they are being compared");
     }
 
     fn end_udp(&mut self, now: Instant, first: Duration, why: &'static str) -> Act {
@@ -273,21 +291,23 @@ impl Ways {
                 Some(self.go_udp(here, Act::CutTcp))
             }
             Phase::Trying { .. } => {
-                self.go_both(here, "they are being compared");
+                self.go_both(here);
                 None
             }
             Phase::Waiting if seen.left > LITTLE => Some(self.go_udp(here, Act::CutTcp)),
             Phase::Waiting => Some(self.go_udp(here, Act::RestTcp)),
             Phase::Udp { .. } if silent > QUIET => {
-                self.go_both(here, "nothing comes over UDP just now");
+                let quiet = Some(Quiet::since(seen.opened));
+                let phase = Phase::Both { mark: here, fills_until: None, quiet };
+                self.go(phase, Carrier::Both, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
             Phase::Udp { mark, resting } => self.handle_udp_alone(now, here, mark, resting),
             Phase::Both { mark, quiet, .. } if silent > QUIET => {
                 // Nothing is compared until UDP is back: whichever comes back first would win.
                 let carried = quiet.is_some() && seen.tcp > mark.tcp;
-                let mut quiet = quiet.unwrap_or_default();
-                let blocked = quiet.handle_tcp(now, carried);
+                let mut quiet = quiet.unwrap_or_else(|| Quiet::since(seen.opened));
+                let blocked = quiet.handle_tcp(now, carried, seen.opened);
                 self.phase = Phase::Both { mark: here, fills_until: None, quiet: Some(quiet) };
                 blocked.then(|| self.end_udp(now, AGAIN, NOTHING_COMES))
             }
@@ -295,7 +315,7 @@ impl Ways {
                 Some(self.go_udp(here, Act::CutTcp))
             }
             Phase::Both { quiet: Some(_), .. } => {
-                self.go_both(here, "they are being compared");
+                self.go_both(here);
                 None
             }
             Phase::Both { mark, fills_until: Some(until), .. } => {
@@ -330,15 +350,16 @@ impl Ways {
             }
             return (over_udp > FAR_MORE * over_tcp).then_some(Act::CutTcp);
         }
-        if self.priority != Priority::Background && now >= mark.since + self.check {
-            let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
+        let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
+        let check = if self.check == CHECK && over_udp < SLOW { JUDGE } else { self.check };
+        if self.priority != Priority::Background && now >= mark.since + check {
             if over_tcp + over_udp < NOTHING {
                 // There was nothing to send, and that is no answer.
                 self.phase = Phase::Udp { mark: here, resting };
                 return None;
             }
             self.check *= 3;
-            self.go_both(here, "they are being compared");
+            self.go_both(here);
             return Some(Act::ResumeTcp);
         }
         None
@@ -430,18 +451,27 @@ mod tests {
 
     /// Runs so many seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
     fn long_session(path: Path, seconds: u64) -> (Vec<Act>, Carrier) {
+        let (acts, by) = timed_session(path, seconds);
+        (acts.into_iter().map(|(_, act)| act).collect(), by)
+    }
+
+    /// The same, with the tenth of a second at which each thing was done.
+    fn timed_session(path: Path, seconds: u64) -> (Vec<(u64, Act)>, Carrier) {
         let began = now();
         let mut ways = Ways::new(Transport::Auto, path.priority, began);
         if path.takes_offers {
             ways = ways.offering_again();
         }
         let (mut acts, mut tcp, mut udp, mut silent, mut has_udp) = (Vec::new(), 0, 0, None, true);
-        let (mut tcp_from, mut tcp_until) = (0, u64::MAX);
+        let (mut tcp_from, mut tcp_until, mut opened, mut is_open) = (0, u64::MAX, 0, false);
         for tick in 1..seconds * 10 {
             let within = |(from, until): (u64, u64)| (from * 10..until * 10).contains(&tick);
             tcp += if tick == tcp_from { path.sockets } else { 0 };
             tcp +=
                 if (tcp_from..tcp_until).contains(&tick) && !within(path.dark) { path.tcp / 10 } else { 0 };
+            let may_be_open = (tcp_from..tcp_until).contains(&tick);
+            opened += u64::from(may_be_open && !is_open && !within(path.dark));
+            is_open = may_be_open && (is_open || !within(path.dark));
             if tick >= path.heard * 10 {
                 let lost = within(path.dark) || path.filtered.into_iter().any(within);
                 udp += if lost { 0 } else { path.udp / 10 };
@@ -452,7 +482,7 @@ mod tests {
                 };
             }
             let heard = has_udp.then_some(SeenUdp { bytes: udp, silent });
-            let seen = Seen { tcp, udp: heard, left: path.left };
+            let seen = Seen { tcp, opened, udp: heard, left: path.left };
             let act = ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,
@@ -465,7 +495,7 @@ mod tests {
                 Some(Act::OfferUdp) => (has_udp, silent) = (true, None),
                 None => {}
             }
-            acts.extend(act);
+            acts.extend(act.map(|act| (tick, act)));
         }
         (acts, ways.way().by)
     }
@@ -496,7 +526,9 @@ mod tests {
     fn udp_that_is_slowed_down_to_a_trickle_is_left_and_an_idle_session_compares_nothing() {
         use Act::{CutTcp, EndUdp, ResumeTcp};
         let slowed = Path { tcp: 10 * MB, udp: 50_000, left: 1000 * MB, ..OPEN };
-        assert_eq!(session(slowed), (vec![CutTcp, ResumeTcp, EndUdp], Carrier::Tcp));
+        let (acts, by) = timed_session(slowed, 40);
+        let [(_, CutTcp), (_, ResumeTcp), (ended, EndUdp)] = acts[..] else { panic!("{acts:?}") };
+        assert!(ended <= 90 && by == Carrier::Tcp, "{acts:?}");
         let idle = Path { tcp: 0, udp: 0, left: 1000 * MB, ..OPEN };
         assert_eq!(long_session(idle, 3600), (vec![CutTcp], Carrier::Udp));
     }
@@ -514,8 +546,13 @@ mod tests {
 
     #[test]
     fn tcp_carries_within_a_second_where_udp_is_filtered_half_way_and_udp_ends_for_good() {
-        let filtered = Path { filtered: [(7, 999), NEVER], ..OPEN };
-        assert_eq!(session(filtered), (vec![Act::RestTcp, Act::ResumeTcp, Act::EndUdp], Carrier::Tcp));
+        let filtered = Path { tcp: 10 * MB, udp: 10 * MB, filtered: [(7, 999), NEVER], ..OPEN };
+        // UDP may have claimed all that is left: then TCP has nothing to carry until UDP has ended.
+        for tcp in [10 * MB, 0] {
+            let (acts, by) = timed_session(Path { tcp, ..filtered }, 40);
+            let [.., (resumed, Act::ResumeTcp), (ended, Act::EndUdp)] = acts[..] else { panic!("{acts:?}") };
+            assert!(resumed <= 82 && ended <= 100 && by == Carrier::Tcp, "{acts:?}");
+        }
     }
 
     fn tries(acts: &[Act]) -> usize {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::BLOCK_SIZE;
 
 /// How long two ways are compared: enough for TCP to start on a long path.
-const JUDGE: Duration = Duration::from_secs(3);
+pub(super) const JUDGE: Duration = Duration::from_secs(3);
 /// Bytes over the one that carries more that tell.
 const ENOUGH: u64 = 4 * BLOCK_SIZE;
 /// How long less than that is waited for.
@@ -42,18 +42,29 @@ impl Mark {
     }
 }
 
-/// From when until when TCP has carried while nothing comes over UDP.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Quiet(Option<(Instant, Instant)>);
+/// Nothing comes over UDP, and TCP is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    /// TCP channels that were open before.
+    opened: u64,
+    /// From when until when TCP has carried since.
+    carried: Option<(Instant, Instant)>,
+}
 
 impl Quiet {
-    /// TCP has carried since the last call, or not. `true` once it is not the whole path that is down: it has carried for a
+    /// From now on, when so many TCP channels have been opened.
+    pub(super) fn since(opened: u64) -> Self {
+        Self { opened, carried: None }
+    }
+
+    /// TCP has carried since the last call, or not, and so many of its channels have been opened by now: one that was opened meanwhile tells as
+    /// much, since all that is left may be waiting for UDP. `true` once it is not the whole path that is down: it has carried for a
     /// while, and UDP has had time to come back after it.
-    pub(super) fn handle_tcp(&mut self, now: Instant, carried: bool) -> bool {
-        if carried {
-            let first = self.0.filter(|(_, last)| now <= *last + QUIET).map_or(now, |(first, _)| first);
-            self.0 = Some((first, now));
+    pub(super) fn handle_tcp(&mut self, now: Instant, carried: bool, opened: u64) -> bool {
+        if carried || opened > self.opened {
+            let first = self.carried.filter(|(_, last)| now <= *last + QUIET).map_or(now, |(first, _)| first);
+            self.carried = Some((first, now));
         }
-        self.0.is_some_and(|(first, last)| last >= first + A_WHILE && now >= first + ALONE_FOR)
+        self.carried.is_some_and(|(first, last)| last >= first + A_WHILE && now >= first + ALONE_FOR)
     }
 }

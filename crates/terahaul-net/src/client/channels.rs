@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustls::CertificateError;
 use terahaul_core::{
-    Act, Backoff, ChannelCount, ChannelId, Compress, NoUdp, Priority, Rate, Transport, Ways,
+    Act, Backoff, ChannelCount, ChannelId, Compress, NoUdp, Priority, Rate, Transport, Way, Ways,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -204,7 +204,7 @@ impl Channels {
         let now = Instant::now();
         let tcp_only = |why| Ok(Ways::without_udp(transport, why, now));
         let Some((secret, offer)) = agreed else {
-            return tcp_only(if transport == Transport::Auto { "the path is short" } else { "asked for" });
+            return tcp_only(if transport == Transport::Auto { Way::SHORT_PATH } else { Way::ASKED_FOR });
         };
         let refused = |error, why| match transport {
             Transport::Udp => Err(error),

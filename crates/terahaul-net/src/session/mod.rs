@@ -99,6 +99,8 @@ pub struct Session {
     /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
     staged: Condvar,
     bytes: AtomicU64,
+    /// TCP channels that there were so far.
+    opened: AtomicU64,
     /// What channels of earlier sessions have done.
     before: u64,
     /// Over UDP, bytes and what was copied instead.
@@ -127,6 +129,7 @@ impl Session {
             stage: Mutex::new(Stage::Opening),
             staged: Condvar::new(),
             bytes: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             udp_carried: AtomicU64::new(0),
             stubborn: AtomicBool::new(false),
             refused: AtomicU32::new(0),
@@ -253,7 +256,7 @@ impl Session {
                 inbound.with(|receiver| receiver.wanted_bytes().0.saturating_sub(receiver.received_bytes().0))
             }
         };
-        Seen { tcp: self.carried_by_tcp(), udp, left }
+        Seen { tcp: self.carried_by_tcp(), opened: self.opened.load(Ordering::Relaxed), udp, left }
     }
 
     /// Has the sender told that a block is not kept. It may not listen: what waits to be told is bounded by the session's end.

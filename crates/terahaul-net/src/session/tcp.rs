@@ -65,6 +65,7 @@ impl Session {
                 return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
             }
             sockets.insert(id, Open { socket, is_cut: Arc::clone(&is_cut) });
+            self.opened.fetch_add(1, Ordering::Relaxed);
         }
         let session = Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));

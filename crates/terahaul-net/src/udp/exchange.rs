@@ -11,7 +11,7 @@
 //! That a report goes out from the thread that took in what it tells of, and the next burst from the one that took in the report, saves
 //! waking another each time: on a path of less than a millisecond that takes as long as the path.
 //!
-//! No thread and no task is spent on a packet, and nothing is allocated for one.
+//! No thread and no task is spent on a packet, and memory is asked for once for all that the system hands over together.
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;

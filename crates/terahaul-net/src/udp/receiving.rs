@@ -145,8 +145,10 @@ pub(super) fn write_blocks(
             }
         };
         (told.bytes)(block.parts().0.len() as u64, copied);
-        let now = exchange.now();
-        exchange.lock().end.receiver.handle_taken(now, block.cargo);
+        let mut state = exchange.lock();
+        // Behind the lock: for the receiver time never goes back.
+        state.end.receiver.handle_taken(exchange.now(), block.cargo);
+        drop(state);
         exchange.wake();
     }
 }

@@ -257,25 +257,27 @@ impl Sender {
 
     /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] if nothing comes before, and why.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
-        let mut timers: Vec<(Time, Wake)> = Vec::with_capacity(8);
+        let mut first: Option<(Time, Wake)> = None;
+        let mut set =
+            |at: Time, wake: Wake| first = Some(first.map_or((at, wake), |first| first.min((at, wake))));
         for (path, route) in self.routes.enumerate() {
-            timers.extend(route.probe_at().map(|at| (at, Wake::Probe)));
-            timers.extend(self.dark_at(path).map(|at| (at, Wake::Probe)));
+            let probes = route.probe_at().into_iter().chain(self.dark_at(path));
+            probes.for_each(|at| set(at, Wake::Probe));
             let works = route.probes > 0 || self.has_work_for(path) || self.opens(path);
             if works && self.can_send(path) {
-                timers.extend(route.send_at());
+                route.send_at().into_iter().for_each(|(at, wake)| set(at, wake));
             }
         }
         for channel in self.channels.iter() {
-            timers.extend(channel.challenge_at().map(|at| (at, Wake::Challenge)));
+            channel.challenge_at().into_iter().for_each(|at| set(at, Wake::Challenge));
             if channel.state == ChannelState::Silent {
-                timers.push((channel.ping_at, Wake::Silent));
+                set(channel.ping_at, Wake::Silent);
             }
         }
         if self.pings() {
-            timers.push((self.idle_ping_at, Wake::KeepAlive));
+            set(self.idle_ping_at, Wake::KeepAlive);
         }
-        timers.into_iter().min()
+        first
     }
 
     /// What happened.

@@ -125,6 +125,7 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         channels: progress.channels,
         transport: progress.way.by.as_str(),
         transport_why: progress.way.why,
+        transport_usual: progress.way.is_usual(),
         paths: progress.paths.iter().zip(&speeds.paths).map(path).collect(),
         connected: progress.connected,
         counting,

@@ -178,6 +178,9 @@ pub struct ProgressView {
     pub transport: &'static str,
     #[allow(missing_docs)]
     pub transport_why: &'static str,
+    /// It is what anybody would expect.
+    #[serde(skip)]
+    pub transport_usual: bool,
     /// Each path, where addresses to leave from were named and UDP is in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathView>,

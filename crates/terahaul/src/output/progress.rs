@@ -60,14 +60,14 @@ fn text_of(view: &ProgressView) -> String {
         let again = if view.moved_bytes > 0 { "re" } else { "" };
         return format!("{moved}  {again}connecting");
     }
-    // TCP is what everybody expects.
-    let by = if view.transport.contains("udp") { format!(" by {}", view.transport) } else { String::new() };
-    let speed = format!("{}/s{by}{}", ByteCount(view.bytes_per_second), paths_of(view));
+    let speed = format!("{}/s{}", ByteCount(view.bytes_per_second), paths_of(view));
     let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.left_per_second);
-    match left {
-        Some(seconds) if !view.counting => format!("{moved}  {speed}  {} left", short(seconds)),
-        _ => format!("{moved}  {speed}"),
-    }
+    let left = left.filter(|_| !view.counting).map(|seconds| format!("  {} left", short(seconds)));
+    let why = match view.transport_usual || view.transport.is_empty() {
+        true => String::new(),
+        false => format!("  by {}: {}", view.transport, view.transport_why),
+    };
+    format!("{moved}  {speed}{}{why}", left.unwrap_or_default())
 }
 
 /// Each path's speed, where there are several.
@@ -199,8 +199,13 @@ mod tests {
         assert_eq!(text_of(&ProgressView { counting: true, ..like() }), "4.0 MB of 10.0 MB+  50.0 kB/s");
         let without = |moved_bytes| text_of(&ProgressView { connected: false, moved_bytes, ..like() });
         assert!(without(0).ends_with("  connecting") && without(1).ends_with("  reconnecting"));
-        let udp = ProgressView { transport: "tcp+udp", ..like() };
-        assert_eq!(text_of(&udp), "4.0 MB of 10.0 MB  50.0 kB/s by tcp+udp  2:00 min left");
+        let by = |transport, transport_why| ProgressView { transport, transport_why, ..like() };
+        assert_eq!(
+            text_of(&by("tcp", "nothing comes over UDP any more")),
+            "4.0 MB of 10.0 MB  50.0 kB/s  2:00 min left  by tcp: nothing comes over UDP any more"
+        );
+        let usual = ProgressView { transport_usual: true, ..by("tcp", "the path is short") };
+        assert!(text_of(&usual).ends_with(" left"));
         let path = |last, speed| PathView {
             local: std::net::IpAddr::from([192, 0, 2, last]),
             bytes: 1,
@@ -208,8 +213,8 @@ mod tests {
         };
         let paths = vec![path(1, 30_000), path(2, 20_000)];
         assert_eq!(
-            text_of(&ProgressView { transport: "udp", paths, ..like() }),
-            "4.0 MB of 10.0 MB  50.0 kB/s by udp, 2 paths (30.0 kB/s + 20.0 kB/s)  2:00 min left"
+            text_of(&ProgressView { paths, ..by("udp", "asked for") }),
+            "4.0 MB of 10.0 MB  50.0 kB/s, 2 paths (30.0 kB/s + 20.0 kB/s)  2:00 min left  by udp: asked for"
         );
         let copied_here = ProgressView { bytes_per_second: 5_000, ..like() };
         assert!(text_of(&copied_here).ends_with("5.0 kB/s  2:00 min left"), "what need not travel counts");
