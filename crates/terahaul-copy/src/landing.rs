@@ -92,6 +92,8 @@ struct State {
     late: Failures,
     /// What of the source is not in the manifest, once the sender has said so.
     walked: Option<Walked>,
+    /// The first link among the sources themselves.
+    named_link: Option<EntryPath>,
     /// What is changed, where that is to be told.
     changed: Vec<Changed>,
     removed: Vec<Removed>,
@@ -196,6 +198,11 @@ impl Landing {
     #[cfg(test)]
     pub(crate) fn landed(&self) -> Landed {
         self.state().landed
+    }
+
+    /// The first link among what was named, so far; of a list's it says nothing.
+    pub(crate) fn named_link(&self) -> Option<EntryPath> {
+        self.state().named_link.clone()
     }
 
     /// What did not arrive.

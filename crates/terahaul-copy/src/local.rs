@@ -19,7 +19,8 @@ use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
 use crate::offer::{Offer, is_only_file, names_asked};
-use crate::pull::blocking;
+use crate::pull::{blocking, tell};
+use crate::push::beside;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
 /// Bytes that are read, hashed and written at a time.
@@ -64,12 +65,18 @@ pub async fn copy_local(
         let copied = copy(&offered, &queued, &working, pace.as_ref(), threads, &counting);
         queued.close();
         working.handle_walked(offered.walked());
-        copied.and_then(|()| working.finish())
+        copied
     });
     // Dropped in reverse order when the user stops: the threads then end with their blocks, and what has arrived is kept.
     let closing = Closing(Arc::clone(&landing));
     let _stop = Stop(&offer, &queue);
-    let landed = copying.await;
+    let copied = beside(tell(&landing, report), copying).await;
+    landing.tell_items(&mut |item| report.item(item));
+    let finishing = Arc::clone(&landing);
+    let landed = match copied {
+        Ok(()) => blocking(move || finishing.finish()).await,
+        Err(error) => Err(error),
+    };
     closing.close().await?;
     let landed = landed?;
     landing.tell_items(&mut |item| report.item(item));

@@ -35,6 +35,8 @@ const HELPERS: usize = 2;
 pub(crate) struct Offer {
     roots: Arc<Roots>,
     filter: Filter,
+    /// Nobody misses devices, FIFOs and sockets.
+    without_specials: bool,
     reading: Reading,
     source: Arc<TreeSource>,
     /// Of the folder whose content is copied.
@@ -120,6 +122,7 @@ impl Offer {
         Ok(Self {
             roots,
             filter,
+            without_specials: selection.without_specials,
             reading,
             source,
             top,
@@ -199,6 +202,9 @@ impl Offer {
             walk_reading(&self.roots, &self.filter, self.reading, HELPERS, |Found { found, skipped }| {
                 let mut state = self.state();
                 skipped.into_iter().for_each(|skipped| {
+                    if self.without_specials && skipped.is_special() {
+                        return state.skipped.lack(skipped.lack, skipped.entry);
+                    }
                     let message = skipped.message();
                     let path = skipped.path.as_os_str().as_bytes().to_vec();
                     let failure = Failure { path, cause: skipped.cause, message };

@@ -84,9 +84,11 @@ impl Operand {
 
 /// Whether it is a daemon of rsync's (`host::module`) or another scheme's URL.
 fn is_elsewhere(host: &[u8], path: &[u8]) -> bool {
-    const SCHEMES: [&[u8]; 10] =
-        [b"rsync", b"ftp", b"ftps", b"sftp", b"scp", b"file", b"s3", b"smb", b"nfs", b"webdav"];
-    path.starts_with(b":") || path.starts_with(b"//") && SCHEMES.contains(&host)
+    // Not each word: a script that joins a host and an absolute path has two slashes.
+    const SCHEMES: &str =
+        "rsync ftp ftps sftp scp file s3 smb nfs webdav dav davs gsiftp sshftp srm gs az bbcp bbftp hdfs";
+    let is_scheme = || SCHEMES.split(' ').any(|scheme| scheme.as_bytes() == host);
+    path.starts_with(b":") || path.starts_with(b"//") && is_scheme()
 }
 
 /// The host part and the path, if a colon comes before any slash. In brackets, colons are an IPv6 address's.

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use terahaul_core::TransferId;
 use terahaul_net::client::{Progress, ReceiveWatch, Receiving};
@@ -71,7 +72,12 @@ pub async fn pull(
             alike::answer(aside, &landing, key).await;
         }
     };
-    let received = far.guard(beside(answering, receive(&far, &landing, key, job, looks, report))).await;
+    let receiving = beside(answering, receive(&far, &landing, key, job, looks, report));
+    let received = far.guard(beside(tell(&landing, report), receiving)).await;
+    landing.tell_items(&mut |item| report.item(item));
+    if let Some(name) = landing.named_link().filter(|_| job.selection.list.is_none()) {
+        report.named_link(&name);
+    }
     // From here on the far side is needed no more: should ssh end now, what is here gets its names all the same.
     let copied = match received {
         Ok(received) => finish(received, &landing, report).await,
@@ -120,6 +126,16 @@ async fn finish(
     let failures = last.failures().and(landing.failures());
     let Progress { sent, paths, way: transport, .. } = progress;
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
+}
+
+/// Tells again and again what is changed.
+pub(crate) async fn tell(landing: &Landing, report: &dyn Report) {
+    /// Whoever watches does not notice it, and a script does not wait for it.
+    const OFTEN: Duration = Duration::from_millis(250);
+    loop {
+        tokio::time::sleep(OFTEN).await;
+        landing.tell_items(&mut |item| report.item(item));
+    }
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(

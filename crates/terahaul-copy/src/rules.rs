@@ -108,6 +108,9 @@ pub struct Selection {
     /// Nothing but these paths below the source.
     #[n(1)]
     pub list: Option<List>,
+    /// Devices, FIFOs and sockets, which are never copied, are passed over in silence. Earlier versions name them.
+    #[cbor(n(2), default)]
+    pub without_specials: bool,
 }
 
 /// A filter rule.

@@ -37,6 +37,12 @@ pub(crate) struct Skipped {
 impl Skipped {
     /// Something was skipped, which would have been this entry.
     pub(crate) fn add(&mut self, failure: Failure, lack: Lack, entry: Option<EntryPath>) {
+        self.lack(lack, entry);
+        self.failures.add(failure, MOST);
+    }
+
+    /// The same of what nobody misses.
+    pub(crate) fn lack(&mut self, lack: Lack, entry: Option<EntryPath>) {
         match (lack, entry) {
             (Lack::Nothing, _) => {}
             (Lack::Itself, Some(path)) if self.named + path.as_bytes().len() <= MOST_NAMED => {
@@ -45,7 +51,6 @@ impl Skipped {
             }
             (Lack::Itself | Lack::Unknown, _) => self.walked.errors += 1,
         }
-        self.failures.add(failure, MOST);
     }
 
     /// What is there and not in the manifest, as far as the walk has come.

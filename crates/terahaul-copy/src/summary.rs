@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use terahaul_core::ByteCount;
+use terahaul_core::{ByteCount, EntryPath};
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, PathProgress, Progress};
 
@@ -86,6 +86,8 @@ pub trait Report: Send + Sync {
     fn started(&self, way: Way);
     /// The other host is given the program.
     fn installing(&self, host: &str);
+    /// What was named there is a link, and is copied as one: its name.
+    fn named_link(&self, name: &EntryPath);
     /// This is changed, or in a dry run would be. Told where [`Rules::itemise`] asks for it.
     fn item(&self, item: Item<'_>);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash,
+    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Hash,
 };
 use terahaul_store::{EntryFailure, InboundError};
 use terahaul_tree::decision::Decision;
@@ -196,6 +196,7 @@ impl Landing {
             }
         };
         self.enter(state, index, entry)?;
+        self.note_link(state, entry);
         let wanted = match &self.staged {
             Some((sink, _)) => sink.carry_out(index, decision),
             None => false,
@@ -234,6 +235,19 @@ impl Landing {
             }
         }
         Ok(fate)
+    }
+
+    /// A source that was named has one component; without names its content comes.
+    fn note_link(&self, state: &mut State, entry: &Entry) {
+        let is_link = matches!(entry.kind, EntryKind::Symlink { .. });
+        let is_named = !self.asked.names.is_empty() && entry.path.components().count() == 1;
+        if is_link && is_named && state.named_link.is_none() {
+            state.named_link = match (&self.base.rename, self.asked.names.as_slice()) {
+                // It was named by its old name.
+                (Some(_), [only]) => EntryPath::new(only.0.as_slice()).ok(),
+                _ => Some(entry.path.clone()),
+            };
+        }
     }
 
     /// Makes the entry part of the manifest.

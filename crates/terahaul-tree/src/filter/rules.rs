@@ -78,8 +78,11 @@ impl Rule {
         Some(Self { sense, pattern: pattern.into() })
     }
 
-    /// Adds a rule as typed to `rules`.
+    /// Adds a rule as typed to `rules`. One without a word is none, as to rsync: a script's variable may be empty.
     pub fn add(rules: &mut Vec<Self>, text: &[u8], sense: Sense) {
+        if text.is_empty() {
+            return;
+        }
         match Self::parse(text, sense) {
             Some(rule) => rules.push(rule),
             None => rules.clear(),

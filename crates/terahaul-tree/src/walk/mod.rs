@@ -56,6 +56,11 @@ pub enum Lack {
 }
 
 impl Skipped {
+    /// Whether it is a device, a FIFO or a socket, which are never sent.
+    pub fn is_special(&self) -> bool {
+        self.cause == FailureCause::Unsupported && self.lack == Lack::Itself && !self.says_all
+    }
+
     /// What is the matter with it, to be read behind its path.
     pub fn message(&self) -> String {
         match self.says_all {

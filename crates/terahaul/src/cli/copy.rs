@@ -95,6 +95,9 @@ pub struct KeptArgs {
     /// Keep access control lists, and with them permission bits (-p)
     #[arg(long, short = 'A')]
     pub acls: bool,
+    /// Pass over devices, FIFOs and sockets in silence; without it each is named as not copied
+    #[arg(long, aliases = ["no-D", "no-devices"])]
+    pub no_specials: bool,
     /// Accepted for scp's and rsync's sake: times are kept anyway
     #[arg(long, short = 't', hide = true)]
     pub times: bool,

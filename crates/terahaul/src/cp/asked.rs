@@ -60,6 +60,7 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     }
     Filter::ordered(&rules).map_err(Failure::usage)?;
     let list = args.files_from.as_ref().map(|file| {
+        check_is_here(file)?;
         let paths = read_list(&read(file)?, line_end).map_err(Failure::usage)?;
         let paths = paths.into_iter().map(|path| Name(path.into())).collect();
         Ok::<_, Failure>(List { paths, recursive: args.recursive })
@@ -67,7 +68,7 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     let rules = rules
         .into_iter()
         .map(|Rule { sense, pattern }| Pattern { include: sense == Sense::Include, pattern: pattern.into() });
-    Ok(Selection { rules: rules.collect(), list: list.transpose()? })
+    Ok(Selection { rules: rules.collect(), list: list.transpose()?, without_specials: args.kept.no_specials })
 }
 
 /// Refuses a folder that would arrive as the one for what is not complete, and so would be left out whole.
@@ -107,6 +108,19 @@ fn folder_below(dir: &Path) -> Option<[Vec<u8>; 2]> {
     let is_wild = path.iter().any(|byte| b"*?[".contains(byte));
     let itself = if is_wild { &escaped } else { &path };
     Some([[itself, &b"/"[..]].concat(), [&escaped, &b"/**"[..]].concat()])
+}
+
+/// rsync reads a list of another host's as `host:FILE`, or `:FILE`.
+fn check_is_here(file: &OsStr) -> Result<(), Failure> {
+    let bytes = file.as_bytes();
+    let is_elsewhere = bytes.split(|byte| *byte == b'/').next().is_some_and(|first| first.contains(&b':'));
+    match is_elsewhere && !Path::new(file).exists() {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "{} is no file here, and a list is read on this machine: have ssh write it to stdin, and give --files-from=-",
+            Path::new(file).display()
+        ))),
+    }
 }
 
 /// A second list of rules that finds stdin read to its end would be taken for an empty one.

@@ -37,7 +37,7 @@ pub fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<Receiv
     })
 }
 
-/// Flags that say what is so anyway (`-a`, `-r`, `-t`, `-v`, `-W`) are no loss. Those of ssh's are refused before this is asked, or
+/// Flags that say what is so anyway (`-a`, `-p`, `-r`, `-t`, `-v`, `-W`) are no loss. Those of ssh's are refused before this is asked, or
 /// passed over.
 fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
     let CopyArgs {
@@ -61,7 +61,7 @@ fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
         ssh: _,
     } = args;
     let KeptArgs {
-        perms,
+        perms: _,
         no_perms: _,
         owner,
         no_owner: _,
@@ -69,6 +69,7 @@ fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
         hard_links,
         xattrs,
         acls,
+        no_specials,
         times: _,
         progress: _,
         partial: _,
@@ -83,12 +84,12 @@ fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
         ("--partial-dir", partial_dir.is_some()),
         ("--itemize-changes", *itemize_changes),
         ("--stats", *stats),
-        ("--perms", *perms),
         ("--owner", *owner),
         ("--numeric-ids", *numeric_ids),
         ("--hard-links", *hard_links),
         ("--xattrs", *xattrs),
         ("--acls", *acls),
+        ("--no-specials", *no_specials),
         ("--update", *update),
         ("--existing", *existing),
         ("--ignore-existing", *ignore_existing),

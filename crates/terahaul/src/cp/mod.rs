@@ -157,6 +157,7 @@ fn conclude(
             "dry_run": true,
             "entries": written,
             "bytes": bytes,
+            "unchanged": landed.unchanged,
             "touched": landed.touched,
             "removed": landed.removed,
             "failed": failed,
@@ -166,7 +167,8 @@ fn conclude(
             0 => String::new(),
             removed => format!(", and remove {removed}"),
         };
-        let text = format!("would copy {}, {bytes}{removal}", counted(written, "entry", "entries"));
+        let sum = format!("would copy {}, {bytes}{removal}", counted(written, "entry", "entries"));
+        let text = if stats { format!("{}\n{sum}", planned_figures(copied)) } else { sum };
         output.emit(&Event::Done { command: "cp", result, text });
     } else {
         let Landed { files, folders, links, bytes, unchanged, touched, removed, limited, .. } = landed;
@@ -245,6 +247,21 @@ fn figures(copied: &Copied) -> String {
         ("of them in the files replaced", ByteCount(matched).to_string()),
         ("bytes moved for it", copied.moved.to_string()),
     ];
+    table(lines)
+}
+
+/// What `--stats` says of a dry run, which has the rest in its last line.
+fn planned_figures(copied: &Copied) -> String {
+    let Landed { unchanged, touched, removed, .. } = copied.landed;
+    table([
+        ("files and links as they are", unchanged),
+        ("only metadata would change", touched),
+        ("would be removed", removed),
+        ("not copied", copied.failures.count()),
+    ])
+}
+
+fn table<F: std::fmt::Display, const N: usize>(lines: [(&str, F); N]) -> String {
     lines.map(|(what, figure)| format!("{what:>30}  {figure}")).join("\n")
 }
 

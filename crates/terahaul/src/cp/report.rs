@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use terahaul_copy::{Item, Report, Way};
-use terahaul_core::{ByteCount, EntryKind};
+use terahaul_core::{ByteCount, EntryKind, EntryPath};
 
 use super::itemised::{self, Copying};
 use crate::output::{Event, Output, PathText};
@@ -72,6 +72,12 @@ impl Report for ToOutput<'_> {
 
     fn installing(&self, host: &str) {
         self.output.notice(format!("'terahaul' is copied to ~/.local/bin on {host}"));
+    }
+
+    fn named_link(&self, name: &EntryPath) {
+        self.output.notice(format!(
+            "{name} is a link and goes as one: name what it leads to, or {name}/ for what is in that folder"
+        ));
     }
 
     fn item(&self, item: Item<'_>) {

@@ -117,7 +117,7 @@ pub async fn run(args: CompareArgs, output: &Output, interrupt: &Interrupt) -> R
     if (measured.is_ok() || runs > 0)
         && let Ok(results) = Results::read(&out)
     {
-        say_reports(&results, &out, output)?;
+        say_reports("lab compare", &results, &out, output)?;
     }
     Ok(exit_of(&measured.map_err(|error| failure_of(&error))?))
 }
@@ -125,7 +125,7 @@ pub async fn run(args: CompareArgs, output: &Output, interrupt: &Interrupt) -> R
 /// Makes the reports of results again.
 pub fn report(args: &ReportArgs, output: &Output) -> Result<Exit, Failure> {
     let results = Results::read(&args.dir).map_err(|error| failure_of(&error))?;
-    say_reports(&results, &args.dir, output)?;
+    say_reports("lab report", &results, &args.dir, output)?;
     Ok(Exit::Ok)
 }
 
@@ -351,7 +351,12 @@ fn show(news: Told, bar: &ProgressBar, output: &Output) {
 }
 
 /// Writes the reports beside the results, and says where they are.
-fn say_reports(results: &Results, folder: &Path, output: &Output) -> Result<(), Failure> {
+fn say_reports(
+    command: &'static str,
+    results: &Results,
+    folder: &Path,
+    output: &Output,
+) -> Result<(), Failure> {
     let write = |name: &str, report: String| {
         let path = folder.join(name);
         std::fs::write(&path, report).map_err(|error| Failure::file("written", &path, &error))?;
@@ -361,7 +366,7 @@ fn say_reports(results: &Results, folder: &Path, output: &Output) -> Result<(), 
     let html = write("report.html", report::html(results))?;
     let result = json!({ "runs": results.runs.len(), "markdown": markdown, "html": html });
     let text = format!("{}\n{}", markdown.display(), html.display());
-    output.emit(&Event::Done { command: "lab compare", result, text });
+    output.emit(&Event::Done { command, result, text });
     Ok(())
 }
 

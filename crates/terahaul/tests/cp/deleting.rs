@@ -111,6 +111,10 @@ fn what_is_never_copied_keeps_its_name_and_nothing_else_from_being_deleted() {
         assert_eq!([text("extra"), text("sub/extra")], [None, None], "{}", ran.stdout);
         assert_eq!(text("pipe/data").as_deref(), Some("precious"), "{}", ran.stdout);
         assert_eq!(text("sub/pipe").as_deref(), Some("keep"), "{}", ran.stdout);
+        // Nobody misses them: a job that runs every night would never end well.
+        let ran = ssh.run(&["--delete", "-a", "--no-D", from, to]);
+        assert_eq!((ran.code, &*ran.stderr), (0, ""));
+        assert_eq!(text("pipe/data").as_deref(), Some("precious"), "{}", ran.stdout);
     }
 }
 

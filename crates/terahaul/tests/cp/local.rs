@@ -140,6 +140,25 @@ fn who_names_a_link_is_told_that_it_is_copied_as_one() {
     }
 }
 
+/// scp brings what it leads to.
+#[test]
+fn who_names_a_link_of_another_host_is_told_that_it_is_copied_as_one() {
+    let ssh = Sshd::start();
+    write_tree(&ssh.path("src"));
+    fs::write(ssh.path("run42.tar"), "x").unwrap();
+    std::os::unix::fs::symlink("run42.tar", ssh.path("latest")).unwrap();
+    std::os::unix::fs::symlink("x", ssh.path("src/another")).unwrap();
+    for (from, to) in [("latest", "dst/"), ("late*", "more/"), ("latest", "renamed")] {
+        let ran = ssh.run(&[&ssh.far(from), to]);
+        assert_eq!((ran.code, ran.stderr.contains("latest is a link and goes as one")), (0, true), "{ran:?}");
+    }
+    assert!(ssh.path("renamed").is_symlink());
+    for from in ["src", "src/"] {
+        let ran = ssh.run(&[&ssh.far(from), "other"]);
+        assert_eq!((ran.code, &*ran.stderr), (0, ""), "{from}");
+    }
+}
+
 #[test]
 fn a_source_that_its_own_copying_would_remove_is_refused() {
     let ssh = Sshd::start();

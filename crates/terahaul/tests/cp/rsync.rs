@@ -1,10 +1,11 @@
 //! Semantics beside those of the real rsync, over a real sshd: random trees, changed at random, end up the same.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::rig::{spawn, terahaul_through, wait_for, wait_while_it_runs, write_random};
 use crate::sshd::Sshd;
@@ -273,4 +274,25 @@ fn figures_and_names_are_printed_when_asked_for() {
         assert!(lines.contains(&line), "{line}: {}", ran.stdout);
     }
     assert!(!lines.contains(&"same"));
+    let planned = ssh.run(&["-n", "--stats", "src/", "other"]);
+    assert!(planned.stdout.contains("not copied  0\nwould copy "), "{}", planned.stdout);
+}
+
+/// After hours, and then all at once, or never, where a full disk ended the copy.
+#[test]
+fn names_are_printed_while_a_copy_runs_whichever_way_it_goes() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src/large"), vec![1; 60_000_000]).unwrap();
+    for (to, from) in
+        [(ssh.far("a"), "src".to_owned()), ("b".into(), ssh.far("src")), ("c".into(), "src".into())]
+    {
+        let mut command = ssh.command(&["-v", "--limit", "1MB", "-z", "no", &from, &to]);
+        let mut copying = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(copying.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "src/large"), "{from}");
+        assert!(copying.try_wait().unwrap().is_none(), "{from}: it has ended");
+        copying.kill().unwrap();
+        copying.wait().unwrap();
+    }
 }
