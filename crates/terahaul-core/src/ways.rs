@@ -12,7 +12,7 @@
 //! | UDP | nothing came over it for [`QUIET`] | both |
 //! | both, once as much has come as tells | TCP carries clearly more | TCP |
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
-//! | both | nothing comes over UDP, [`judging::ALONE_FOR`] after TCP has begun to carry, or to be open with nothing left to carry | TCP |
+//! | both | nothing comes over UDP, [`judging::ALONE_FOR`] after TCP has begun to carry, or to be open while UDP has what is left | TCP |
 //! | waiting, UDP, both | the UDP channels ended | TCP |
 //! | waiting | nothing came over UDP for [`ALONE_SILENT`]: the other end has given it up | TCP |
 //! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |
@@ -307,7 +307,8 @@ impl Ways {
                 // Nothing is compared until UDP is back: whichever comes back first would win.
                 let carried = quiet.is_some() && seen.tcp > mark.tcp;
                 let mut quiet = quiet.unwrap_or_else(|| Quiet::since(seen.opened));
-                let blocked = quiet.handle_tcp(now, carried, seen.opened);
+                // With nothing left nobody waits, and the other end's pings are rare.
+                let blocked = quiet.handle_tcp(now, carried, seen.opened, seen.left > 0);
                 self.phase = Phase::Both { mark: here, fills_until: None, quiet: Some(quiet) };
                 blocked.then(|| self.end_udp(now, AGAIN, NOTHING_COMES))
             }
@@ -546,7 +547,7 @@ mod tests {
 
     #[test]
     fn tcp_carries_within_a_second_where_udp_is_filtered_half_way_and_udp_ends_for_good() {
-        let filtered = Path { tcp: 10 * MB, udp: 10 * MB, filtered: [(7, 999), NEVER], ..OPEN };
+        let filtered = Path { tcp: 10 * MB, udp: 10 * MB, filtered: [(7, 999), NEVER], left: MB, ..OPEN };
         // UDP may have claimed all that is left: then TCP has nothing to carry until UDP has ended.
         for tcp in [10 * MB, 0] {
             let (acts, by) = timed_session(Path { tcp, ..filtered }, 40);
@@ -609,6 +610,14 @@ mod tests {
         let (acts, by) = session(dark);
         assert_eq!(acts[..3], [Act::RestTcp, Act::ResumeTcp, Act::CutTcp]);
         assert!(!acts.contains(&Act::EndUdp) && by != Carrier::Tcp);
+    }
+
+    /// All that is declared has arrived, and the walk goes on: the other end looks for a path that was dark less and less often.
+    #[test]
+    fn a_udp_that_has_nothing_to_carry_may_come_back_later_than_tcp() {
+        let idle = Path { tcp: 0, udp: 50_000, dark: (5, 13), filtered: [(13, 20), NEVER], ..OPEN };
+        let (acts, by) = session(idle);
+        assert!(!acts.contains(&Act::EndUdp) && by != Carrier::Tcp, "{acts:?} {by:?}");
     }
 
     #[test]

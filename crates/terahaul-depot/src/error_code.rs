@@ -98,7 +98,7 @@ impl ApiCode {
             Self::TooLarge => ("too_large", Http::UNPROCESSABLE_ENTITY, Wire::LimitExceeded),
             Self::TooLong => ("too_long", Http::PAYLOAD_TOO_LARGE, Wire::LimitExceeded),
             Self::TooSlow => ("too_slow", Http::REQUEST_TIMEOUT, Wire::LimitExceeded),
-            Self::Busy => ("busy", Http::SERVICE_UNAVAILABLE, Wire::LimitExceeded),
+            Self::Busy => ("busy", Http::SERVICE_UNAVAILABLE, Wire::Unavailable),
             Self::Stopping => ("stopping", Http::SERVICE_UNAVAILABLE, Wire::Unavailable),
             Self::QuotaExceeded => ("quota_exceeded", Http::INSUFFICIENT_STORAGE, Wire::QuotaExceeded),
             Self::DiskFull => ("disk_full", Http::INSUFFICIENT_STORAGE, Wire::DiskFull),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Hash,
+    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash,
 };
 use terahaul_store::{EntryFailure, InboundError};
 use terahaul_tree::decision::Decision;
@@ -159,6 +159,7 @@ impl Landing {
         if !self.is_asked(first) || !self.filter.admits(&entry) {
             return Err(not_asked_for());
         }
+        self.note_link(&entry);
         match &self.base.rename {
             None => Ok(entry),
             Some(_) if entry.kind == EntryKind::Directory || entry.path.as_bytes() != first => {
@@ -196,7 +197,6 @@ impl Landing {
             }
         };
         self.enter(state, index, entry)?;
-        self.note_link(state, entry);
         let wanted = match &self.staged {
             Some((sink, _)) => sink.carry_out(index, decision),
             None => false,
@@ -238,15 +238,10 @@ impl Landing {
     }
 
     /// A source that was named has one component; without names its content comes.
-    fn note_link(&self, state: &mut State, entry: &Entry) {
+    fn note_link(&self, entry: &Entry) {
         let is_link = matches!(entry.kind, EntryKind::Symlink { .. });
-        let is_named = !self.asked.names.is_empty() && entry.path.components().count() == 1;
-        if is_link && is_named && state.named_link.is_none() {
-            state.named_link = match (&self.base.rename, self.asked.names.as_slice()) {
-                // It was named by its old name.
-                (Some(_), [only]) => EntryPath::new(only.0.as_slice()).ok(),
-                _ => Some(entry.path.clone()),
-            };
+        if is_link && !self.asked.names.is_empty() && entry.path.components().count() == 1 {
+            self.state().named_link.get_or_insert_with(|| entry.path.clone());
         }
     }
 

@@ -57,11 +57,11 @@ impl Quiet {
         Self { opened, carried: None }
     }
 
-    /// TCP has carried since the last call, or not, and so many of its channels have been opened by now: one that was opened meanwhile tells as
-    /// much, since all that is left may be waiting for UDP. `true` once it is not the whole path that is down: it has carried for a
+    /// TCP has carried since the last call, or not, and so many of its channels have been opened by now: while something is left, one that was
+    /// opened meanwhile tells as much, since that may be waiting for UDP. Those that were open before tell nothing. `true` once it is not the whole path that is down: it has carried for a
     /// while, and UDP has had time to come back after it.
-    pub(super) fn handle_tcp(&mut self, now: Instant, carried: bool, opened: u64) -> bool {
-        if carried || opened > self.opened {
+    pub(super) fn handle_tcp(&mut self, now: Instant, carried: bool, opened: u64, left: bool) -> bool {
+        if carried || left && opened > self.opened {
             let first = self.carried.filter(|(_, last)| now <= *last + QUIET).map_or(now, |(first, _)| first);
             self.carried = Some((first, now));
         }

@@ -1,5 +1,6 @@
 //! Fetching a receipt, and keeping it.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Seek;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +11,7 @@ use terahaul_core::TransferId;
 
 use crate::api::Api;
 use crate::blocking::blocking;
-use crate::commands::persist::persist;
+use crate::commands::persist::persist_getting_on;
 use crate::exit::Failure;
 use crate::proof::ReceiptFile;
 
@@ -40,11 +41,14 @@ async fn download(
     file: &mut File,
     on_wait: &dyn Fn(),
 ) -> Result<(), Failure> {
-    persist(on_wait, async || {
+    let reached = Cell::new(0);
+    persist_getting_on(on_wait, &|| reached.get(), async || {
         // As far as it came before.
         let emptied = file.set_len(0).and_then(|()| file.rewind());
         emptied.map_err(|error| Failure::file("written", Path::new("the receipt"), &error))?;
-        api.receipt(transfer, file).await
+        let fetched = api.receipt(transfer, file).await;
+        reached.set(file.stream_position().unwrap_or_default());
+        fetched
     })
     .await
 }

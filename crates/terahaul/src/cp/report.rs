@@ -75,9 +75,7 @@ impl Report for ToOutput<'_> {
     }
 
     fn named_link(&self, name: &EntryPath) {
-        self.output.notice(format!(
-            "{name} is a link and goes as one: name what it leads to, or {name}/ for what is in that folder"
-        ));
+        self.output.notice(format!("{name} is a link and goes as one; what it leads to is not copied"));
     }
 
     fn item(&self, item: Item<'_>) {

@@ -148,7 +148,8 @@ fn who_names_a_link_of_another_host_is_told_that_it_is_copied_as_one() {
     fs::write(ssh.path("run42.tar"), "x").unwrap();
     std::os::unix::fs::symlink("run42.tar", ssh.path("latest")).unwrap();
     std::os::unix::fs::symlink("x", ssh.path("src/another")).unwrap();
-    for (from, to) in [("latest", "dst/"), ("late*", "more/"), ("latest", "renamed")] {
+    for (from, to) in [("latest", "dst/"), ("late*", "more/"), ("latest", "renamed"), ("la*t", "renamed-too")]
+    {
         let ran = ssh.run(&[&ssh.far(from), to]);
         assert_eq!((ran.code, ran.stderr.contains("latest is a link and goes as one")), (0, true), "{ran:?}");
     }

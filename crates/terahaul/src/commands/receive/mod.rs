@@ -57,13 +57,18 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
             blocking(move || folder.discard()).await?;
             return Err(failure);
         }
+        Err(failure) if failure.code == COLLISION => {
+            let message = format!("{}; what has arrived is kept here for the same command", failure.message);
+            return Err(Failure { message, ..failure });
+        }
         other => other?,
     };
     if let Some(receipt) = &args.receipt {
         refuse_name_of_entry(&folder, &args.dir, receipt)?;
     }
     let proven = interrupt.guard(prove::check(&api, &folder, &received)).await?;
-    let skipped = interrupt.guard(prove::check_skipped(&api, &folder, &received, &args.dir)).await?;
+    let skipped = prove::check_skipped(&api, &folder, &received, &args.dir, output);
+    let skipped = interrupt.guard(skipped).await?;
     let publisher = Arc::clone(&folder);
     let published = blocking(move || {
         // A channel may still be writing what nobody wants any more.

@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::receipts::fetch;
 use crate::exit::{Exit, Failure};
+use crate::output::{Output, counted};
 use crate::proof::{ReceiptFile, RootCheck, check_root, file_hashes};
 
 /// Checks signature and entries before anything gets its final name. Returns how many files were compared.
@@ -62,11 +63,14 @@ pub async fn check_skipped(
     folder: &Arc<Folder>,
     received: &Received,
     dir: &Path,
+    output: &Output,
 ) -> Result<u64, Failure> {
     let skipped = folder.skipped();
     if skipped.is_empty() {
         return Ok(0);
     }
+    let count = counted(skipped.len() as u64, "entry that is", "entries that are");
+    output.notice(format!("reading again {count} there already, to compare with the receipt"));
     let receipt = receipt_of(api, received).await?;
     let (folder, dir) = (Arc::clone(folder), dir.to_owned());
     blocking(move || read_again(&folder, &skipped, &receipt, &dir)).await?
