@@ -54,6 +54,8 @@ struct Shared {
     /// How many TCP connections there have been, and how many of these lead nowhere.
     opened: AtomicU64,
     forgotten: AtomicU64,
+    /// How many of them there had been when something went wrong for the first time.
+    opened_by_fault: Mutex<Option<u64>>,
     /// How long each new connection says nothing.
     opening: Mutex<Duration>,
 }
@@ -97,6 +99,12 @@ impl Relay {
     /// Whether all that was to go wrong has.
     pub fn has_happened(&self) -> bool {
         self.shared.faults.lock().unwrap().is_empty()
+    }
+
+    /// TCP connections that were opened after something had gone wrong for the first time. Where it was not, there are none.
+    pub fn opened_since_fault(&self) -> u64 {
+        let before = *self.shared.opened_by_fault.lock().unwrap();
+        before.map_or(0, |before| self.shared.opened.load(Ordering::SeqCst) - before)
     }
 
     /// Bytes in datagrams that came from the client.
@@ -169,6 +177,8 @@ impl Shared {
         let mut faults = self.faults.lock().unwrap();
         faults.retain(|(at, fault)| {
             if came >= *at {
+                let opened = self.opened.load(Ordering::SeqCst);
+                self.opened_by_fault.lock().unwrap().get_or_insert(opened);
                 match *fault {
                     Fault::Filter => {
                         self.filtered_out.store(true, Ordering::SeqCst);

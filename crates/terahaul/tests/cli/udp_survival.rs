@@ -12,31 +12,49 @@ use terahaul_wire::packet::{MAX_UDP_CHANNELS, PacketHeader};
 use crate::relay::{Fault, Relay};
 use crate::rig::{Depot, Ran, assert_same, write_random};
 
-/// Sends 60 MB through a relay and receives them again, in both cases with these faults, and returns what was said at the
-/// two ends.
-fn there_and_back(flags: &[&str], faults: &[(u64, Fault)]) -> [Value; 2] {
+/// What a command that came to its end had to say, and how many connections it opened after something had gone wrong.
+struct Came {
+    done: Value,
+    stderr: String,
+    opened_since: u64,
+}
+
+/// Sends 60 MB through a relay and receives them again, in both cases with these faults, and returns what came of the two.
+fn there_and_back(flags: &[&str], faults: &[(u64, Fault)]) -> [Came; 2] {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 60_000_000, 1);
     let through_relay = |args: &[&str]| {
         let (relay, url) = Relay::to(&depot.url);
         faults.iter().for_each(|(at, fault)| relay.set(*at, *fault));
         let mut command = depot.command(args);
-        command.env("TERAHAUL_URL", url).args(flags).args(["--json", "--limit", "25MB"]);
+        command.env("TERAHAUL_URL", url).env("TERAHAUL_LOG", "info");
+        command.args(flags).args(["--json", "--limit", "25MB"]);
         let ran = Ran::of(command);
         assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
         assert!(relay.has_happened(), "too few datagrams: {}", ran.stdout);
-        ran.event("done")
+        Came { done: ran.event("done"), stderr: ran.stderr, opened_since: relay.opened_since_fault() }
     };
     let sent = through_relay(&["send", "src"]);
-    let id = sent["transfer"].as_str().unwrap();
+    let id = sent.done["transfer"].as_str().unwrap();
     let received = through_relay(&["receive", id, "dst"]);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
     [sent, received]
 }
 
+/// The UDP session that these faults happen to carries all to the end. Where it ended, the session with the depot did with it, and the next
+/// would begin with a connection: there are none over TCP beside that.
+fn one_session_goes_on(flags: &[&str], faults: &[(u64, Fault)]) {
+    for came in there_and_back(&[&["--transport", "udp"], flags].concat(), faults) {
+        let Came { done, stderr, opened_since } = came;
+        assert_eq!(done["transport"], "udp");
+        assert!(!stderr.contains("trying again"), "{faults:?}: {stderr}");
+        assert_eq!(opened_since, 0, "{faults:?}: {stderr}");
+    }
+}
+
 /// Where `fault` happens at this datagram all arrives over TCP, which is said to be for this reason.
 fn is_done_without(at: u64, fault: Fault, why: &str) {
-    for done in there_and_back(&["--transport", "tcp+udp"], &[(at, fault)]) {
+    for Came { done, .. } in there_and_back(&["--transport", "tcp+udp"], &[(at, fault)]) {
         assert_eq!((&done["transport"], &done["transport_why"]), (&"tcp".into(), &why.into()));
     }
 }
@@ -105,19 +123,14 @@ fn udp_that_is_blocked_for_a_while_carries_again() {
 
 #[test]
 fn a_channel_whose_port_is_filtered_leaves_its_packets_to_the_others() {
-    let flags = ["--transport", "udp", "--channels", "4"];
-    for done in there_and_back(&flags, &[(40, Fault::FilterChannel(2))]) {
-        assert_eq!(done["transport"], "udp");
-    }
+    one_session_goes_on(&["--channels", "4"], &[(40, Fault::FilterChannel(2))]);
 }
 
 #[test]
 fn after_five_dark_seconds_udp_goes_on() {
     let dark = [(40, Fault::Dark(Duration::from_secs(5)))];
-    for done in there_and_back(&["--transport", "udp"], &dark) {
-        assert_eq!(done["transport"], "udp");
-    }
-    for done in there_and_back(&["--transport", "tcp+udp"], &dark) {
+    one_session_goes_on(&[], &dark);
+    for Came { done, .. } in there_and_back(&["--transport", "tcp+udp"], &dark) {
         assert!(done["transport"].as_str().unwrap().contains("udp"), "{done}");
     }
 }
@@ -132,16 +145,12 @@ fn after_sixty_dark_seconds_a_transfer_goes_on() {
 
 #[test]
 fn a_path_that_carries_only_shorter_datagrams_half_way_gets_shorter_ones() {
-    for done in there_and_back(&["--transport", "udp"], &[(40, Fault::Narrow(1300))]) {
-        assert_eq!(done["transport"], "udp");
-    }
+    one_session_goes_on(&[], &[(40, Fault::Narrow(1300))]);
 }
 
 #[test]
 fn a_client_whose_address_changes_goes_on() {
-    for done in there_and_back(&["--transport", "udp"], &[(40, Fault::Rebind), (200, Fault::Rebind)]) {
-        assert_eq!(done["transport"], "udp");
-    }
+    one_session_goes_on(&[], &[(40, Fault::Rebind), (200, Fault::Rebind)]);
 }
 
 #[test]
