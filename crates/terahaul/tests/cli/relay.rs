@@ -26,6 +26,8 @@ pub enum Fault {
     Narrow(usize),
     /// Nothing at all gets through for so long.
     Dark(Duration),
+    /// No datagram does, while connections go on.
+    DarkToDatagrams(Duration),
     /// Datagrams come from another port from now on, and those to the old one are lost: a NAT forgot.
     Rebind,
 }
@@ -48,6 +50,7 @@ struct Shared {
     /// Bytes of the longest datagram that gets through, where there is a limit.
     longest: Mutex<Option<usize>>,
     dark_until: Mutex<Option<Instant>>,
+    datagrams_dark_until: Mutex<Option<Instant>>,
     /// How often the address has changed.
     bindings: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
@@ -160,14 +163,19 @@ fn one_number() -> (TcpListener, UdpSocket) {
     pair.unwrap()
 }
 
+fn is_before(until: &Mutex<Option<Instant>>) -> bool {
+    until.lock().unwrap().is_some_and(|until| Instant::now() < until)
+}
+
 impl Shared {
     fn is_dark(&self) -> bool {
-        self.dark_until.lock().unwrap().is_some_and(|until| Instant::now() < until)
+        is_before(&self.dark_until)
     }
 
     fn passes(&self, datagram: &[u8]) -> bool {
         let channel = *self.channel.lock().unwrap();
         !self.is_dark()
+            && !is_before(&self.datagrams_dark_until)
             && (channel.is_none() || datagram.get(1).copied() != channel)
             && self.longest.lock().unwrap().is_none_or(|longest| datagram.len() <= longest)
     }
@@ -189,6 +197,9 @@ impl Shared {
                     Fault::FilterChannel(channel) => *self.channel.lock().unwrap() = Some(channel),
                     Fault::Narrow(longest) => *self.longest.lock().unwrap() = Some(longest),
                     Fault::Dark(long) => *self.dark_until.lock().unwrap() = Some(Instant::now() + long),
+                    Fault::DarkToDatagrams(long) => {
+                        *self.datagrams_dark_until.lock().unwrap() = Some(Instant::now() + long);
+                    }
                     Fault::Rebind => {
                         self.bindings.fetch_add(1, Ordering::SeqCst);
                     }

@@ -135,12 +135,22 @@ fn after_five_dark_seconds_udp_goes_on() {
     }
 }
 
+/// Whoever sends, as many have come from the client: a path that is dark before anything has come back is one that UDP does not pass, and is
+/// given up sooner. Who receives sends a report every few milliseconds, and no more than some hundred in all.
+const UNDER_WAY: u64 = 200;
+
 #[test]
 #[ignore = "over two minutes: two paths are dark for one each"]
 fn after_sixty_dark_seconds_a_transfer_goes_on() {
-    // Under way: a path that is dark before anything has come back is one that UDP does not pass, and is given up sooner.
-    let dark = [(4_000, Fault::Dark(Duration::from_secs(60)))];
+    let dark = [(UNDER_WAY, Fault::Dark(Duration::from_secs(60)))];
     there_and_back(&["--transport", "udp"], &dark);
+}
+
+/// Where all is dark, the silence of the control channel ends the session before anything is known of UDP.
+#[test]
+#[ignore = "over two minutes: two paths are dark to datagrams for one each"]
+fn after_sixty_seconds_without_a_datagram_the_same_udp_session_goes_on() {
+    one_session_goes_on(&[], &[(UNDER_WAY, Fault::DarkToDatagrams(Duration::from_secs(60)))]);
 }
 
 #[test]
