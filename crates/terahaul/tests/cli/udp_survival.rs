@@ -181,6 +181,31 @@ fn a_depot_that_is_killed_and_started_again_gets_the_rest() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+#[test]
+fn who_receives_from_a_depot_that_is_killed_and_started_again_gets_the_rest() {
+    const SIZE: usize = 60_000_000;
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), SIZE, 1);
+    depot.send(&["src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let flags = ["--transport", "udp", "--limit", "25MB", "--json"];
+    let mut command = depot.command(&[&["receive", &id, "dst"], &flags[..]].concat());
+    command.env("TERAHAUL_LOG", "info");
+    let mut receiving = crate::rig::spawn(command);
+    let lines = BufReader::new(receiving.stdout.take().unwrap()).lines();
+    let mut events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let has_some = |event: Value| event["event"] == "progress" && event["moved_bytes"].as_u64() > Some(0);
+    assert!(events.any(has_some), "it was over before it could be seen");
+    depot.crash_and_restart();
+    let done = events.last().unwrap();
+    let ran = Ran::of_child(receiving);
+    assert_eq!(ran.code, 0, "{done}{}", ran.stderr);
+    assert!(ran.stderr.contains("trying again"), "it was over before: {}", ran.stderr);
+    // No block of the first session is fetched again.
+    assert_eq!((&done["transport"], &done["moved_bytes"]), (&"udp".into(), &SIZE.into()));
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
 /// How many strangers' packets a second: what one thread gets off beside a transfer that shares two processors with it.
 const STRANGERS: u64 = 100_000;
 
