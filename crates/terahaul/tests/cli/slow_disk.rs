@@ -2,11 +2,12 @@
 
 use std::io::IoSlice;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use terahaul_core::{Address, ByteCount, TransferId};
+use terahaul_core::{Address, BLOCK_SIZE, ByteCount, TransferId};
 use terahaul_depot::{Bound, Depot, DepotConfig, Server};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
@@ -24,6 +25,8 @@ const DISK: f64 = 20e6;
 struct Slow {
     store: MemoryStore,
     disk: Arc<Mutex<()>>,
+    /// Bytes that the disk has.
+    written: Arc<AtomicU64>,
     /// What it does before it publishes.
     publishing: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -31,11 +34,13 @@ struct Slow {
 struct SlowTransfer {
     transfer: Arc<dyn FlatTransfer>,
     disk: Arc<Mutex<()>>,
+    written: Arc<AtomicU64>,
 }
 
 impl Slow {
     fn slowly(&self, transfer: Arc<dyn FlatTransfer>) -> Arc<dyn FlatTransfer> {
-        Arc::new(SlowTransfer { transfer, disk: Arc::clone(&self.disk) })
+        let (disk, written) = (Arc::clone(&self.disk), Arc::clone(&self.written));
+        Arc::new(SlowTransfer { transfer, disk, written })
     }
 }
 
@@ -77,6 +82,7 @@ impl FlatTransfer for SlowTransfer {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let _one_disk = self.disk.lock().unwrap();
         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / DISK));
+        self.written.fetch_add(bytes as u64, Ordering::SeqCst);
         self.transfer.write_at(address, parts)
     }
 
@@ -198,7 +204,26 @@ async fn a_send_that_is_interrupted_while_the_depot_finishes_says_that_the_depot
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain() {
-    const SIZE: usize = 200_000_000;
-    let sent = send_over(Slow::default(), SIZE, "udp", |_| ()).await;
+    /// Three times what the depot may have in memory for a session.
+    const SIZE: usize = 360_000_000;
+    const MEMORY: u64 = 32 * BLOCK_SIZE;
+    let store = Slow::default();
+    let written = Arc::clone(&store.written);
+    let most = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&most);
+    let look = move |relay: &Relay| {
+        wait_until("all is written", || {
+            let came = relay.bytes();
+            // Read second: what is written meanwhile only makes it less.
+            let written = written.load(Ordering::SeqCst);
+            seen.fetch_max(came.saturating_sub(written), Ordering::SeqCst);
+            written >= SIZE as u64
+        });
+    };
+    let sent = send_over(store, SIZE, "udp", look).await;
     assert!(sent < SIZE as u64 * 115 / 100, "{sent} bytes in datagrams for {SIZE} of content");
+    let most = most.load(Ordering::SeqCst);
+    // As much as it may, or it would not have been what slowed the sender down.
+    assert!(most > MEMORY / 2, "{most} bytes came before they were written");
+    assert!(most < MEMORY * 11 / 10, "{most} bytes came before they were written, for {MEMORY} of memory");
 }
