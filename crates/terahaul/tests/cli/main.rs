@@ -8,6 +8,7 @@ mod gone;
 mod interrupts;
 mod lab;
 mod lab_alone;
+mod long_path;
 mod manage;
 mod names;
 mod network_change;
