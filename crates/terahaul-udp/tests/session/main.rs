@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 // A test that cannot go on says so by panicking.
 
+mod adverse;
 mod changing;
 mod ecn;
 mod fairness;

@@ -36,7 +36,7 @@ fn move_receiver(world: &mut World, host: u8, port: u16) {
     world.transfers[0].receiver_addresses[0] = SocketAddr::from(([192, 0, 2, host], port));
 }
 
-fn set_down(world: &mut World, down: bool) {
+pub fn set_down(world: &mut World, down: bool) {
     world.out.spec.down = down;
     world.back.spec.down = down;
 }
