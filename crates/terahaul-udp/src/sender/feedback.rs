@@ -107,8 +107,10 @@ impl Sender {
         let newest = report.arrivals.first().and_then(way);
         if let Some(newest) = newest {
             let held = Duration::from_micros(report_at.saturating_sub(newest.arrived));
-            let sample = now.since(newest.sent).saturating_sub(held);
-            tally.round_trip = Some(tally.round_trip.map_or(sample, |least| least.min(sample)));
+            // A report is not held back for longer than all of it takes: the receiver's clock was set meanwhile, and that is no round trip.
+            if let Some(sample) = now.since(newest.sent).checked_sub(held) {
+                tally.round_trip = Some(tally.round_trip.map_or(sample, |least| least.min(sample)));
+            }
         }
         let mut passages: Vec<Passage> = report.arrivals.iter().filter_map(way).collect();
         let may_have_queued = passages.iter().any(|passage| route.may_have_queued(passage));
