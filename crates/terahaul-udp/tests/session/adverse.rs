@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::recovery::{hostile_path, set_down};
 use crate::sim::line::Loss;
+use crate::sim::transfer::Setting;
 use crate::sim::*;
 
 const MB: u64 = 1_000_000;
@@ -88,5 +89,42 @@ proptest! {
         world.add(spec);
         world.finish(300 * SECOND);
         prop_assert_eq!(world.transfers[0].arrived_bytes, bytes);
+    }
+}
+
+const HOUR: i64 = 3_600;
+
+/// Seconds that a transfer takes whose receiver's clock is set by so many, at a moment by `seed`: whenever that is, or just `between` what
+/// a report tells of and the report itself.
+fn takes(law: Law, seed: u64, by: i64, between: bool) -> f64 {
+    let mut world = World::new(paths::small(), seed);
+    // It shows more than it is set back by.
+    let receiver_clock = Clock { offset: 2 * HOUR * SECOND as i64, ppm: 0.0 };
+    let spec = TransferSpec { receiver_clock, ..world.spec(20 * MB, law) };
+    world.add(spec);
+    world.at(SECOND + seed * 137_031_000, move |world| {
+        let now = world.now;
+        let transfer = &mut world.transfers[0];
+        let next_report = transfer.receiver.poll_timeout().map(|(at, _)| at);
+        let from = next_report.filter(|_| between).unwrap_or(transfer.receiver_clock.at(now));
+        transfer.receiver_set = Some(Setting { from, by: by * SECOND as i64 });
+    });
+    world.finish(100 * SECOND);
+    world.now as f64 / 1e9
+}
+
+#[test]
+fn a_receivers_clock_that_is_set_costs_nothing() {
+    for law in LAWS {
+        for seed in 1..=5 {
+            let without = takes(law, seed, 0, false);
+            for (by, between) in [(HOUR, false), (-HOUR, false), (HOUR, true), (-HOUR, true)] {
+                let took = takes(law, seed, by, between);
+                assert!(
+                    took < 1.2 * without,
+                    "{took:.2} s for {without:.2} s: {by} s, {between}, seed {seed}"
+                );
+            }
+        }
     }
 }

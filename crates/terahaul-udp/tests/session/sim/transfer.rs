@@ -8,7 +8,9 @@ use terahaul_udp::{
     ArrivedBlock, ChallengeKey, ChannelConfig, ChannelState, Gate, Open, PathConfig, PathIndex, Receiver,
     ReceiverConfig, ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
 };
-use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
+use terahaul_wire::packet::{
+    ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketFrame, PacketFrames, PacketHeader,
+};
 
 use super::Law;
 use super::line::{HEADERS, Nanos};
@@ -55,6 +57,34 @@ impl Clock {
         let ahead = at.nanos() as i64 - self.at(now).nanos() as i64;
         // Rounded up, so that the clock shows the time asked for.
         now + ((ahead.max(0) as f64) / (1.0 + self.ppm / 1e6)).ceil() as Nanos + u64::from(self.ppm != 0.0)
+    }
+}
+
+/// A clock is set: what shows this time or later shows so many nanoseconds more from then on.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub from: Time,
+    pub by: i64,
+}
+
+impl Setting {
+    fn micros(self, at: u64) -> u64 {
+        if at < self.from.micros() { at } else { at.saturating_add_signed(self.by / 1_000) }
+    }
+
+    /// What a receiver said, as it would have by that clock. Its timers go by another, which is never set.
+    fn retell(self, said: &[u8]) -> Vec<u8> {
+        let mut retold = Vec::new();
+        for frame in PacketFrames::new(said) {
+            let mut frame = frame.expect("a good frame");
+            if let PacketFrame::Report(report) = &mut frame {
+                report.at = self.micros(report.at);
+                let arrivals = report.channels.iter_mut().flat_map(|channel| &mut channel.arrivals);
+                arrivals.for_each(|(_, at)| *at = self.micros(*at));
+            }
+            frame.encode(&mut retold);
+        }
+        retold
     }
 }
 
@@ -123,6 +153,8 @@ pub struct Transfer {
     receiver_gates: Vec<Gate>,
     pub sender_clock: Clock,
     pub receiver_clock: Clock,
+    /// What the receiver's reports tell the time by was set.
+    pub receiver_set: Option<Setting>,
     /// Where the network sees each end's channels; a packet to any other address is lost.
     pub sender_addresses: Vec<SocketAddr>,
     pub receiver_addresses: Vec<SocketAddr>,
@@ -211,6 +243,7 @@ impl Transfer {
             receiver_gates: gates(RECEIVER_ID),
             sender_clock,
             receiver_clock: spec.receiver_clock,
+            receiver_set: None,
             sender_addresses,
             receiver_addresses,
             passes: vec![u64::MAX; spec.channels],
@@ -377,7 +410,12 @@ impl Transfer {
         let came = |arrived| terahaul_udp::Datagram { arrived, channel, from, congested: marked };
         match datagram.to {
             End::Sender if self.sender_addresses[at] == datagram.to_address => {
-                if let Ok(opened) = self.sender_gates[at].open(&mut NoKeys, &mut datagram.bytes) {
+                let retold;
+                if let Ok(mut opened) = self.sender_gates[at].open(&mut NoKeys, &mut datagram.bytes) {
+                    if let Some(set) = self.receiver_set {
+                        retold = set.retell(opened.payload);
+                        opened.payload = &retold;
+                    }
                     let time = self.sender_clock.at(now);
                     if self.sender.handle_packet(time, &came(time), &opened).expect("a good report") {
                         self.told.handle(now);
