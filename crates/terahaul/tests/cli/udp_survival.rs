@@ -206,8 +206,10 @@ fn who_receives_from_a_depot_that_is_killed_and_started_again_gets_the_rest() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
-/// How many strangers' packets a second: what one thread gets off beside a transfer that shares two processors with it.
-const STRANGERS: u64 = 100_000;
+/// How many strangers' packets a second, at most.
+const STRANGERS: u64 = 200_000;
+/// At least: what one thread gets off where two processors have the transfer and both its ends to do as well.
+const STRANGERS_AT_LEAST: f64 = 90_000.0;
 
 #[test]
 #[ignore = "measures: a quiet machine, a minute"]
@@ -252,6 +254,6 @@ fn beside_a_flood_of_strangers_packets_a_transfer_keeps_four_fifths_of_its_rate(
         "alone {alone:.2} s, beside {rate:.0} packets a second {beside:.2} s: {:.0} % kept",
         100.0 * alone / beside
     );
-    assert!(rate >= 0.9 * STRANGERS as f64, "no flood: {rate} packets a second");
+    assert!(rate >= STRANGERS_AT_LEAST, "no flood: {rate} packets a second");
     assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside {rate} packets a second");
 }
