@@ -1,4 +1,7 @@
 //! Noticing that the other end of a data channel is gone, where nothing is read or written that would say so.
+//!
+//! One connection of several may come to lead nowhere: a firewall forgets it, or one of the lines that a path is bundled of fails. What
+//! was written last is in the system's buffers then, which goes on sending it for a quarter of an hour.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,6 +15,10 @@ const ASK_AFTER: Duration = Duration::from_secs(20);
 /// As often without an answer.
 const ASK_TIMES: u32 = 3;
 
+/// So long nothing of what is under way may be acknowledged. By then the other end has given the connection up, which hears nothing: a block that
+/// it still took for one that arrives would be refused.
+const UNANSWERED: Duration = ASK_AFTER.saturating_mul(ASK_TIMES + 1).saturating_add(Duration::from_secs(10));
+
 /// Has the system give a connection up that is idle and whose other end does not answer it. Nothing is said of one that has bytes under
 /// way: a user timeout would count the time that a slow reader's window is closed (tcp(7)).
 pub(crate) fn keep_watch(socket: &TcpStream) -> io::Result<()> {
@@ -19,20 +26,87 @@ pub(crate) fn keep_watch(socket: &TcpStream) -> io::Result<()> {
     SockRef::from(socket).set_tcp_keepalive(&asking)
 }
 
-/// Whether the other end has closed the connection, or it has failed. A receiver that has not read the end closes none.
+/// Whether the other end has closed the connection, or it has failed, or leads nowhere. A receiver that has not read the end closes none, and
+/// one that pauses answers all the same.
 pub(crate) fn is_gone(socket: &TcpStream) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
     // A socket that cannot be asked will say so when it is written to.
-    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) || leads_nowhere(socket)
+}
+
+/// Whether what is under way has not been acknowledged for too long.
+pub(crate) fn leads_nowhere(socket: &TcpStream) -> bool {
+    unanswered(socket).is_some_and(|since| since >= UNANSWERED)
+}
+
+/// How long nothing was heard of the other end although something is under way; `None` where nothing is, or the system does not say. A window
+/// that is closed is asked after, and that is answered (RFC 9293, 3.8.6.1).
+#[cfg(target_os = "linux")]
+fn unanswered(socket: &TcpStream) -> Option<Duration> {
+    let info = nix::sys::socket::getsockopt(socket, tcp_info::TcpInfo).ok()?;
+    (info.tcpi_unacked > 0).then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unanswered(_: &TcpStream) -> Option<Duration> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+mod tcp_info {
+    use nix::{getsockopt_impl, libc, sockopt_impl};
+
+    sockopt_impl!(
+        /// What the system knows of a connection (tcp(7)).
+        TcpInfo,
+        GetOnly,
+        libc::IPPROTO_TCP,
+        libc::TCP_INFO,
+        libc::tcp_info
+    );
 }
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-mod tests {
+pub(crate) mod tests {
+    use std::io::Write;
     use std::net::Shutdown;
 
     use super::super::cut::tests::pair;
     use super::*;
+
+    /// Whatever comes for it is dropped before it is seen, and nothing says so.
+    pub(crate) fn go_deaf(socket: &TcpStream) {
+        /// Keeps no byte of a packet (BPF: RET of a constant).
+        const DROP: socket2::SockFilter = socket2::SockFilter::new(0x06, 0, 0, 0);
+        SockRef::from(socket).attach_filter(&[DROP]).unwrap();
+    }
+
+    #[test]
+    fn what_is_under_way_to_who_hears_nothing_is_seen_to_be_unanswered() {
+        let (mut near, far) = pair();
+        near.write_all(b"heard").unwrap();
+        while unanswered(&near).is_some() {
+            std::thread::yield_now();
+        }
+        go_deaf(&far);
+        near.write_all(b"unheard").unwrap();
+        while unanswered(&near).is_none_or(|since| since < Duration::from_millis(300)) {
+            std::thread::yield_now();
+        }
+        assert!(!is_gone(&near), "it may come back");
+    }
+
+    #[test]
+    fn a_reader_that_pauses_answers() {
+        let (mut near, _far) = pair();
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[7; 1 << 16]).is_ok() {}
+        // What was written last is answered, and what follows waits for the window to open.
+        while unanswered(&near).is_some() {
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_connection_that_is_watched_is_gone_when_its_other_end_closes_it() {

@@ -23,7 +23,7 @@ pub use connect::{DataChannel, Unbound, connect_data};
 pub(crate) use cut::cut;
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use cut::tests;
-pub(crate) use gone::{is_gone, keep_watch};
+pub(crate) use gone::{is_gone, keep_watch, leads_nowhere};
 pub(crate) use outbound::Answer;
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;

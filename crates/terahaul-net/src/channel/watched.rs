@@ -36,7 +36,7 @@ impl Write for Watched<'_> {
             if is_gone(&self.socket) {
                 return Err(io::Error::new(
                     ErrorKind::ConnectionAborted,
-                    "the other end has closed it and reads no more",
+                    "the other end has closed it and reads no more, or answers no more",
                 ));
             }
             let Some(moved) = self.moved.map(|moved| moved()) else { continue };
