@@ -14,7 +14,7 @@ mod presence;
 mod serve;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,8 +145,11 @@ where
 struct Far {
     side: Arc<Side>,
     listener: TcpListener,
+    /// On loopback, for what comes through ssh: a firewall may keep a host from its own addresses.
+    inner: Option<TcpListener>,
     /// Of the same number, where it was free.
     udp: Option<Port>,
+    /// What comes through ssh goes to.
     address: SocketAddr,
     tls: ServerTls,
     ready: Ready,
@@ -198,12 +201,14 @@ async fn open(request: Request) -> Result<Far, Refusal> {
     let tls = ServerTls::new(certificate.chain, certificate.key).map_err(failed)?;
     let Listening { listener, udp, reached } =
         Listening::start(listening::reached_at(), request.ports).await?;
-    let address = listener.local_addr().map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let inner = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.ok();
+    let address = inner.as_ref().unwrap_or(&listener).local_addr().map_err(failed)?;
     let ready = Ready {
         version: greeting::VERSION,
         agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
         address: reached,
-        port: address.port(),
+        port,
         pin,
         token,
         only_file,
@@ -224,7 +229,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             .spawn(move || walking.walk_and_hash_ahead())
             .map_err(failed)?;
     }
-    Ok(Far { side, listener, udp, address, tls, ready, alike, presence: Presence::new() })
+    Ok(Far { side, listener, inner, udp, address, tls, ready, alike, presence: Presence::new() })
 }
 
 fn token() -> Result<String, &'static str> {
@@ -274,7 +279,14 @@ impl Far {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            let (socket, peer) = match self.listener.accept().await {
+            let accepted = match &self.inner {
+                Some(inner) => tokio::select! {
+                    accepted = self.listener.accept() => accepted,
+                    accepted = inner.accept() => accepted,
+                },
+                None => self.listener.accept().await,
+            };
+            let (socket, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
