@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use judging::{JUDGE, Mark, QUIET, Quiet};
 
-use crate::{BLOCK_SIZE, Carrier, Priority, Transport};
+use crate::{BLOCK_SIZE, Carrier, Priority, Rate, Transport};
 
 /// What carries blocks now, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +152,8 @@ pub enum Act {
 pub struct Ways {
     transport: Transport,
     priority: Priority,
+    /// More than this goes over neither.
+    limit: Option<Rate>,
     /// Or went on, after it was stopped.
     began: Instant,
     looked: Instant,
@@ -202,12 +204,18 @@ impl Ways {
         };
         let phase = Phase::Waiting;
         let (check, offers, carries_since) = (CHECK, None, None);
-        Self { transport, priority, began: now, looked: now, phase, way, check, offers, carries_since }
+        let limit = None;
+        Self { transport, priority, limit, began: now, looked: now, phase, way, check, offers, carries_since }
     }
 
     /// The same, with another end that takes an offer while the session runs.
     pub fn offering_again(self) -> Self {
         Self { offers: Some(0), ..self }
+    }
+
+    /// The same where the user has a limit.
+    pub fn limited_to(self, limit: Option<Rate>) -> Self {
+        Self { limit, ..self }
     }
 
     /// The session begins now, without UDP channels.
@@ -354,8 +362,9 @@ impl Ways {
         let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
         let check = if self.check == CHECK && over_udp < SLOW { JUDGE } else { self.check };
         if self.priority != Priority::Background && now >= mark.since + check {
-            if over_tcp + over_udp < NOTHING {
-                // There was nothing to send, and that is no answer.
+            let most = self.limit.map(|limit| limit.bytes_per_second() as f64);
+            if over_tcp + over_udp < NOTHING || most.is_some_and(|most| MORE * over_udp >= most) {
+                // There was nothing to send, and that is no answer; or TCP cannot carry so much more.
                 self.phase = Phase::Udp { mark: here, resting };
                 return None;
             }
@@ -532,6 +541,23 @@ mod tests {
         assert!(ended <= 90 && by == Carrier::Tcp, "{acts:?}");
         let idle = Path { tcp: 0, udp: 0, left: 1000 * MB, ..OPEN };
         assert_eq!(long_session(idle, 3600), (vec![CutTcp], Carrier::Udp));
+    }
+
+    #[test]
+    fn udp_that_carries_what_the_user_lets_it_is_compared_with_nothing() {
+        let began = now();
+        let limit = Rate::per_second(MB);
+        let acts = |udp_rate: u64| {
+            let mut ways = Ways::new(Transport::Auto, Priority::Fair, began).limited_to(limit);
+            let acts = (1..600).filter_map(|tick| {
+                let udp = SeenUdp { bytes: tick * udp_rate / 10, silent: Some(Duration::ZERO) };
+                let seen = Seen { udp: Some(udp), left: 1000 * MB, ..Seen::default() };
+                ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap()
+            });
+            acts.collect::<Vec<_>>()
+        };
+        assert_eq!(acts(MB), [Act::CutTcp]);
+        assert!(acts(MB / 3).contains(&Act::ResumeTcp), "something else slows it down");
     }
 
     #[test]

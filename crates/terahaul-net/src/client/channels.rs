@@ -189,7 +189,8 @@ impl Channels {
         self.cut = false;
         self.law.restart();
         self.limit(opened.max_channels);
-        self.start_ways(agreed, opened.udp.as_ref(), session, reach, host)
+        let ways = self.start_ways(agreed, opened.udp.as_ref(), session, reach, host)?;
+        Ok(ways.limited_to(self.options.limit))
     }
 
     fn start_ways(
