@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::delta::SUM_LEN;
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
+    BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
     LayoutError, PackedValue,
 };
 use terahaul_store::{BlockSource, EntryFailure};
@@ -478,6 +478,13 @@ impl Outbound {
     /// Bytes known to be durable at the receiver.
     pub fn durable(&self) -> ByteCount {
         self.state().durable
+    }
+
+    /// Whether the receiver was heard to keep more than this, which it said last.
+    pub(crate) fn has_more_durable_than(&self, told: &BlockSet) -> bool {
+        let state = self.state();
+        let declared = BlockRun { first: BlockNumber(0), count: state.layout.block_count() as u32 };
+        state.queue.durable().len() > told.common_with(declared).map(|run| u64::from(run.count)).sum::<u64>()
     }
 
     /// Whether the receiver keeps all of a declared entry for good. Of one without bytes the manifest is all there is to keep.

@@ -109,6 +109,14 @@ pub enum ClientError {
     /// The depot said so.
     #[error("{}", .0.message)]
     Depot(WireError),
+    /// What it said that it keeps it does not have any more: its disk is another one, or one of earlier.
+    #[error(
+        "{host} has lost some of what it had, as after an older backup of it was restored: run the same command again, which sends that once more"
+    )]
+    Forgotten {
+        /// Host and port.
+        host: String,
+    },
     /// The manifest is too large.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -165,6 +173,7 @@ impl ClientError {
                 ErrorKind::Local
             }
             Self::Interrupted => ErrorKind::Interrupted,
+            Self::Forgotten { .. } => ErrorKind::Depot,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,
                 ErrorCode::NotFound => ErrorKind::NotFound,

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockNumber, EntryIndex, Pace, Priority, TransferId};
+use terahaul_core::{BlockNumber, BlockRun, BlockSet, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
@@ -139,7 +139,7 @@ impl Driver {
         channels.start_ahead(udp.as_ref(), &prepared.0, reach);
         let mut connection = greeted.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
-        let stored = read_stored(&mut connection.reader, &outbound, 0).await?;
+        let stored = read_stored(&mut connection.reader, &outbound, 0, &mut BlockSet::default()).await?;
         let transfer = TransferId(opened.transfer);
         let first = first.filter(|_| opened.entries == 0 && stored.entries.is_empty());
         let begun =
@@ -221,7 +221,11 @@ impl Driver {
         let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
-        read_stored(&mut connection.reader, &self.outbound, self.entries).await?;
+        let mut told = BlockSet::default();
+        read_stored(&mut connection.reader, &self.outbound, self.entries, &mut told).await?;
+        if self.outbound.has_more_durable_than(&told) {
+            return Err(ClientError::Forgotten { host: self.client.host() });
+        }
         if self.shared.asked_to_finish.load(Ordering::Relaxed)
             && self.outbound.durable() == self.outbound.declared().0
         {
@@ -445,8 +449,13 @@ impl Driver {
 }
 
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
-/// transfer of which `known` entries are declared here already.
-async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Result<Stored, ClientError> {
+/// transfer of which `known` entries are declared here already. Notes in `told` what is durable.
+async fn read_stored(
+    reader: &mut Reader,
+    outbound: &Outbound,
+    known: u32,
+    told: &mut BlockSet,
+) -> Result<Stored, ClientError> {
     let mut stored = Stored::default();
     let mut batches = 0;
     loop {
@@ -464,7 +473,11 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Re
                 stored.failed.extend(failed);
             }
             Message::Durable(runs) => {
-                outbound.handle_durable(&runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?);
+                let runs = runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?;
+                outbound.handle_durable(&runs);
+                for block in runs.into_iter().flat_map(BlockRun::blocks) {
+                    told.insert(block);
+                }
             }
             Message::ManifestEnd => break,
             Message::Ping | Message::Pong => {}

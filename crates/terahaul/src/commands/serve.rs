@@ -9,6 +9,7 @@ use std::path::Path;
 use terahaul_depot::{ApiCode, Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::{Certificate, CertificateError};
+use terahaul_store::StoreError;
 
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
@@ -128,6 +129,7 @@ fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
         DepotError::Locked(_) | DepotError::Newer | DepotError::NoDatabase(_) => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
+        DepotError::Store(StoreError::Denied(_)) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
     };

@@ -85,6 +85,14 @@ impl Depot {
         assert_eq!(url, self.url, "clients' settings still hold");
     }
 
+    /// Ends it, has something done to its data and a folder beside that, and starts it again.
+    pub fn replace_data(&mut self, act: impl FnOnce(&Path, &Path)) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        act(&self.path("depot"), &self.path("kept"));
+        self.restart();
+    }
+
     /// Starts it again, when it has ended, on the same port and data.
     pub fn restart(&mut self) {
         self.child.wait().unwrap();

@@ -183,6 +183,30 @@ fn a_sender_outlives_a_depot_that_crashes() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// It went on for ever, at all of what it had to send.
+#[test]
+fn a_send_whose_depot_is_put_back_to_an_older_copy_ends_and_the_next_sends_what_that_lacks() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 60_000_000, 1);
+    let sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
+    depot.wait_for_durable(8 << 20);
+    depot.replace_data(|data, kept| assert!(copy_whole(data, kept)));
+    depot.wait_for_durable(24 << 20);
+    depot.replace_data(|data, kept| {
+        std::fs::remove_dir_all(data).unwrap();
+        std::fs::rename(kept, data).unwrap();
+    });
+    let ran = Ran::of_child(sender);
+    assert_eq!((ran.code, ran.stderr.contains("has lost some of what it had")), (1, true), "{}", ran.stderr);
+    let link = depot.send(&["src"]);
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+fn copy_whole(from: &std::path::Path, to: &std::path::Path) -> bool {
+    std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success()
+}
+
 #[test]
 fn what_changed_vanished_or_came_since_the_interruption_is_named() {
     let depot = Depot::start();

@@ -352,7 +352,9 @@ impl Destination for Folder {
             }
         }
         if let Some((path, obstacle)) = blocked.first() {
-            for (path, obstacle) in blocked.iter().skip(1).take(MOST_NAMED) {
+            // For people the first is named at the end, by the error.
+            let said = usize::from(!self.output.is_json());
+            for (path, obstacle) in blocked.iter().take(MOST_NAMED).skip(said) {
                 name_in_the_way(path, obstacle, &self.output);
             }
             return Err(in_the_way(path, obstacle).into());
