@@ -1,7 +1,7 @@
 //! Carrying connections through ssh, where the far side's port cannot be reached.
 //!
 //! Behind the greeting both directions of ssh's stdin and stdout are one yamux connection. The near side listens on
-//! loopback; whatever connects there is a stream, which the far side carries to its own port. TLS runs inside, pinned
+//! loopback; whatever connects there is a stream, which the far side carries to a port of its own on loopback. TLS runs inside, pinned
 //! as ever, so neither end need trust the relay or whoever else finds the port on loopback.
 
 use std::collections::VecDeque;
