@@ -480,11 +480,20 @@ impl Outbound {
         self.state().durable
     }
 
-    /// Whether the receiver was heard to keep more than this, which it said last.
+    /// Blocks that are declared.
+    pub(crate) fn block_count(&self) -> u32 {
+        self.state().layout.block_count() as u32
+    }
+
+    /// Whether the receiver was heard to keep something for good that is not among this, which it said last. What has failed since it may have
+    /// given up.
     pub(crate) fn has_more_durable_than(&self, told: &BlockSet) -> bool {
         let state = self.state();
         let declared = BlockRun { first: BlockNumber(0), count: state.layout.block_count() as u32 };
-        state.queue.durable().len() > told.common_with(declared).map(|run| u64::from(run.count)).sum::<u64>()
+        let durable = state.queue.durable().common_with(declared);
+        let mut untold = durable.flat_map(|run| told.missing_in(run)).flat_map(BlockRun::blocks);
+        let is_wanted = |shape: &BlockShape| shape.entries().any(|entry| !state.is_unwanted(entry));
+        untold.any(|block| state.layout.shape(block).is_some_and(|shape| is_wanted(&shape)))
     }
 
     /// Whether the receiver keeps all of a declared entry for good. Of one without bytes the manifest is all there is to keep.

@@ -139,7 +139,7 @@ impl Driver {
         channels.start_ahead(udp.as_ref(), &prepared.0, reach);
         let mut connection = greeted.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
-        let stored = read_stored(&mut connection.reader, &outbound, 0, &mut BlockSet::default()).await?;
+        let stored = read_stored(&mut connection.reader, &outbound, 0, None).await?;
         let transfer = TransferId(opened.transfer);
         let first = first.filter(|_| opened.entries == 0 && stored.entries.is_empty());
         let begun =
@@ -222,7 +222,7 @@ impl Driver {
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let mut told = BlockSet::default();
-        read_stored(&mut connection.reader, &self.outbound, self.entries, &mut told).await?;
+        read_stored(&mut connection.reader, &self.outbound, self.entries, Some(&mut told)).await?;
         if self.outbound.has_more_durable_than(&told) {
             return Err(ClientError::Forgotten { host: self.client.host() });
         }
@@ -449,12 +449,12 @@ impl Driver {
 }
 
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
-/// transfer of which `known` entries are declared here already. Notes in `told` what is durable.
+/// transfer of which `known` entries are declared here already. Notes in `told` what of them is durable.
 async fn read_stored(
     reader: &mut Reader,
     outbound: &Outbound,
     known: u32,
-    told: &mut BlockSet,
+    mut told: Option<&mut BlockSet>,
 ) -> Result<Stored, ClientError> {
     let mut stored = Stored::default();
     let mut batches = 0;
@@ -475,8 +475,13 @@ async fn read_stored(
             Message::Durable(runs) => {
                 let runs = runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?;
                 outbound.handle_durable(&runs);
-                for block in runs.into_iter().flat_map(BlockRun::blocks) {
-                    told.insert(block);
+                if let Some(told) = &mut told {
+                    // What is not declared here is not asked about, and may be as much as the other end likes to say.
+                    let declared = outbound.block_count();
+                    let blocks = runs.iter().filter_map(|run| run.below(declared)).flat_map(BlockRun::blocks);
+                    blocks.for_each(|block| {
+                        told.insert(block);
+                    });
                 }
             }
             Message::ManifestEnd => break,

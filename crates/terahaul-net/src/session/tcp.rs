@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,7 +74,9 @@ impl Session {
         let session = Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));
         let started = thread.spawn(move || {
-            let problem = session.run(id, channel, &is_cut);
+            // Whoever waits for its blocks would do so for ever.
+            let running = AssertUnwindSafe(|| session.run(id, channel, &is_cut));
+            let problem = catch_unwind(running).unwrap_or_else(|_| session.handle_panicked(id));
             session.sockets().remove(&id);
             drop(held);
             // Without a control channel there is nobody to tell.
@@ -83,6 +86,14 @@ impl Session {
             self.sockets().remove(&id);
             refuse(error)
         })
+    }
+
+    /// A channel's thread has panicked. Returns what is to be said of that.
+    fn handle_panicked(&self, id: ChannelId) -> Option<String> {
+        if let Role::Send { outbound, .. } = &self.role {
+            outbound.handle_channel_lost(id);
+        }
+        Some("its thread has failed".to_owned())
     }
 
     fn run(&self, id: ChannelId, channel: DataChannel, is_cut: &AtomicBool) -> Option<String> {

@@ -142,6 +142,24 @@ fn an_entry_is_durable_when_all_its_blocks_are_and_none_of_it_has_failed() {
     assert_eq!(durable(), [0, 1, 2, 4]);
 }
 
+/// A depot that was put back to an older copy has; one that has given back what failed has not.
+#[test]
+fn a_receiver_has_lost_what_it_does_not_name_again_and_is_still_wanted() {
+    let outbound = Outbound::new(mpsc::unbounded_channel().0);
+    let large = Some(ByteCount(2 << 22));
+    outbound.declare([large, large, Some(ByteCount(9)), Some(ByteCount(9))], true).unwrap();
+    outbound.handle_durable(&[BlockRun { first: BlockNumber(0), count: 5 }]);
+    let has_lost = |named: &[u32]| {
+        let mut told = BlockSet::default();
+        named.iter().for_each(|block| assert!(told.insert(BlockNumber(*block))));
+        outbound.has_more_durable_than(&told)
+    };
+    assert!(!has_lost(&[0, 1, 2, 3, 4]) && has_lost(&[0, 1, 3, 4]) && has_lost(&[0, 1, 2, 3, 77]));
+    outbound.handle_failed([EntryIndex(1), EntryIndex(3)]);
+    assert!(!has_lost(&[0, 1, 4]), "a large file that failed");
+    assert!(has_lost(&[0, 1]) && has_lost(&[1, 4]), "the last block has another file in it");
+}
+
 /// An interrupted transfer of files that have changed since came to its end at half of what it said it would send.
 #[test]
 fn what_is_to_arrive_is_what_has_arrived_in_the_end() {
