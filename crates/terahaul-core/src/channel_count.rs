@@ -6,7 +6,7 @@
 //!
 //! | state | each interval | next |
 //! |---|---|---|
-//! | measuring at N | record the rate | try N + step |
+//! | measuring at N | record the rate | try N + step; where the user's limit leaves no room for a gain, hold |
 //! | trying N + step | rate rose by more than [`GAIN`] | keep it, try again |
 //! | trying N + step | it did not | go back to N, hold |
 //! | holding | [`HOLD`] intervals pass, or the rate falls by a third | measuring |
@@ -14,10 +14,18 @@
 
 use std::time::{Duration, Instant};
 
+use crate::Rate;
+
 /// How much faster more channels must be to be kept.
 const GAIN: f64 = 1.08;
 /// Intervals to hold before trying again.
 const HOLD: u32 = 20;
+
+/// Bytes a second that each channel a long path begins with is to have of the user's limit. Each has a block under way, of which nothing is kept until it
+/// is whole.
+const SHARE: u64 = 1_000_000;
+/// Bytes that a measurement takes at least, where the user's limit is low: they go in pieces of 256 KiB.
+const ENOUGH: u64 = 8 << 18;
 
 /// Chooses the number of data channels. `handle_bytes` as blocks are acknowledged or sent; `poll_target` often.
 #[derive(Clone, Debug)]
@@ -26,6 +34,10 @@ pub struct ChannelCount {
     max: u32,
     fixed: bool,
     long: bool,
+    /// More than this goes over all of them together.
+    most: Option<Rate>,
+    /// How long each measurement lasts at least, however short the path.
+    least: Duration,
     interval: Duration,
     interval_start: Option<Instant>,
     bytes: u64,
@@ -64,6 +76,8 @@ impl ChannelCount {
             max: Self::MAX,
             fixed: false,
             long: false,
+            most: None,
+            least: Self::INTERVAL,
             interval: Self::INTERVAL,
             interval_start: None,
             bytes: 0,
@@ -76,6 +90,13 @@ impl ChannelCount {
         Self { target: count, max: count, fixed: true, ..Self::adaptive() }
     }
 
+    /// The same where the user has a limit, which more channels do not exceed.
+    pub fn limited_to(self, most: Option<Rate>) -> Self {
+        let enough = most.map(|most| Duration::from_secs_f64(ENOUGH as f64 / most.bytes_per_second() as f64));
+        let least = Self::INTERVAL.max(enough.unwrap_or_default());
+        Self { most, least, interval: least, ..self }
+    }
+
     /// The other end allows no more than this.
     pub fn limit(&mut self, max: u32) {
         self.max = self.max.min(max.max(1));
@@ -84,11 +105,13 @@ impl ChannelCount {
 
     /// How long the path's round trip is, as soon as that is known.
     pub fn handle_round_trip(&mut self, round_trip: Duration) {
-        self.interval = Self::INTERVAL.max(round_trip * Self::ROUND_TRIPS);
+        self.interval = self.least.max(round_trip * Self::ROUND_TRIPS);
         self.long = round_trip >= Self::LONG;
         if !self.fixed && self.long && self.state == State::Measuring {
             let start = if round_trip >= Self::VERY_LONG { Self::MAX } else { Self::START_LONG };
-            self.target = self.target.max(start).min(self.max);
+            let worth =
+                self.most.map_or(start, |most| (most.bytes_per_second() / SHARE).min(start.into()) as u32);
+            self.target = self.target.max(worth).min(self.max);
         }
     }
 
@@ -142,7 +165,8 @@ impl ChannelCount {
     }
 
     fn try_more(&mut self, rate: f64) -> State {
-        if self.target >= self.max || rate <= 0.0 {
+        let is_all = self.most.is_some_and(|most| rate * GAIN >= most.bytes_per_second() as f64);
+        if self.target >= self.max || rate <= 0.0 || is_all {
             return State::Holding { left: HOLD, rate };
         }
         let base = self.target;
@@ -180,6 +204,42 @@ mod tests {
     #[test]
     fn a_path_limited_by_the_processors_keeps_two() {
         assert_eq!(settle(|_| 1e9, 40), 2);
+    }
+
+    /// A piece a second, now and then two: what half a second sees of that is chance.
+    #[test]
+    fn a_low_limit_keeps_two_on_a_short_path_and_on_a_long_one() {
+        const PIECE: u64 = 256 << 10;
+        #[allow(clippy::disallowed_methods)]
+        let began = Instant::now();
+        for round_trip in [Duration::from_millis(1), Duration::from_millis(100)] {
+            let rate = 200_000;
+            let mut law = ChannelCount::adaptive().limited_to(Rate::per_second(rate));
+            law.handle_round_trip(round_trip);
+            let mut left = 0;
+            for tick in 1..6000 {
+                left += rate / 10;
+                if left >= PIECE {
+                    left -= PIECE;
+                    law.handle_bytes(PIECE);
+                }
+                let target = law.poll_target(began + Duration::from_millis(100 * tick));
+                assert_eq!(target, ChannelCount::START, "after {tick} tenths of a second");
+            }
+        }
+    }
+
+    #[test]
+    fn below_a_limit_that_one_connection_does_not_reach_there_are_as_many_as_it_takes() {
+        let mut law = ChannelCount::adaptive().limited_to(Rate::per_second(8_000_000));
+        #[allow(clippy::disallowed_methods)]
+        let mut now = Instant::now();
+        for _ in 0..40 {
+            let target = law.poll_target(now);
+            law.handle_bytes(u64::from(target).min(8) * 500_000);
+            now += ChannelCount::INTERVAL;
+        }
+        assert!((8..=16).contains(&law.poll_target(now)), "{}", law.poll_target(now));
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Channels {
     pub fn new(options: Options) -> Self {
         // `options` count channels of the way that is used.
         let tcp = if options.transport == Transport::Udp { Some(0) } else { options.channels };
-        let law = tcp.map_or_else(ChannelCount::adaptive, ChannelCount::fixed);
+        let law = tcp.map_or_else(ChannelCount::adaptive, ChannelCount::fixed).limited_to(options.limit);
         Self {
             law,
             next: 0,

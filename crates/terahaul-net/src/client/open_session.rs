@@ -37,6 +37,9 @@ impl Line {
     /// A session is open, or none is.
     pub fn connect(&self, connected: bool) {
         self.connected.store(connected, Ordering::Relaxed);
+        if !connected {
+            self.channels.store(0, Ordering::Relaxed);
+        }
     }
 
     /// What is known here of how far a transfer is.

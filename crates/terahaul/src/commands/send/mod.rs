@@ -324,8 +324,11 @@ impl Job {
     /// Waiting for a receipt may take minutes, in which the link could be used already. JSON lines have it in `done` alone, and their
     /// `start` says which transfer it is.
     fn say_link(&self, output: &Output) {
-        if let Some(link) = self.link.as_deref().filter(|_| !output.is_json()) {
-            output.notice(format!("the link is {link}, and its receipt is still being fetched"));
+        match self.link.as_deref().filter(|_| !output.is_json()) {
+            Some(link) => {
+                output.notice(format!("the link is {link}, and its receipt is still being fetched"))
+            }
+            None => output.notice("all is at the depot, and its receipt is still being fetched"),
         }
     }
 
