@@ -75,11 +75,11 @@ pub enum DepotError {
     )]
     TooLongForStore,
     #[error(
-        "{asked} more would pass {whose} quota of {quota} ({used} are in use): remove transfers that are not needed, this one too if it is given up, or ask the depot's owner for more"
+        "{asked} more would pass {whose} quota of {quota} ({used} are in use): remove transfers that are not needed (this one too, if it has begun and is given up), or ask the depot's owner for more"
     )]
     Quota { whose: &'static str, asked: ByteCount, quota: ByteCount, used: ByteCount },
     #[error(
-        "the depot's disk has {free} free for new transfers, and {asked} more were asked for: remove transfers that are not needed, this one too if it is given up, or free some space, then try again"
+        "the depot's disk has {free} free for new transfers, and {asked} more were asked for: remove transfers that are not needed (this one too, if it has begun and is given up), or free some space, then try again"
     )]
     DiskFull { free: ByteCount, asked: ByteCount },
     #[error("the transfer is not complete: {blocks} blocks have not arrived; send them, then finish again")]

@@ -3,7 +3,7 @@ import { depot } from "../api/depot";
 import { type DepotError, NO_COOKIE } from "../api/error";
 import { persist } from "../api/persist";
 import { session } from "../api/session";
-import { hold, holdBusy } from "../api/tabs";
+import { hold, holdBusy, sentByTabs } from "../api/tabs";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
@@ -38,6 +38,8 @@ export function App() {
   const shown = useRef<Sender | null>(null);
   /** What signing out would stop, while that is asked. */
   const [stopping, setStopping] = useState<Sender | null>(null);
+  /** Whether it is asked if what other tabs send is to stop. */
+  const [signsOutOthers, setSignsOutOthers] = useState(false);
   const [resuming, setResuming] = useState<Resuming | null>(null);
   useObservable(sender);
   useObservable(session);
@@ -148,14 +150,17 @@ export function App() {
     setDraft(emptyDraft());
     setResuming(null);
   };
-  const askToSignOut = () => {
-    if (busy) setStopping(sender);
-    else signOut().catch((error: unknown) => setProblem(told(error, SIGNING_OUT)));
+  const askToSignOut = async () => {
+    if (busy) return setStopping(sender);
+    // A tab's session is its browser's.
+    if (!beginning && (await sentByTabs()).size > 0) return setSignsOutOthers(true);
+    await signOut().catch((error: unknown) => setProblem(told(error, SIGNING_OUT)));
   };
   return (
-    <Frame view={view.name} busy={busy} onSignOut={askToSignOut}>
+    <Frame view={view.name} busy={busy} onSignOut={() => void askToSignOut()}>
       {problem && <Notice kind="error">{problem}</Notice>}
       {busy && sender === stopping && <SignOut name={sender.transfer.name} onSignOut={signOut} onClose={() => setStopping(null)} />}
+      {signsOutOthers && <SignOut name={null} onSignOut={signOut} onClose={() => setSignsOutOthers(false)} />}
       {view.name === "transfers" ? (
         <Transfers
           sending={sending}

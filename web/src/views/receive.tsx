@@ -5,7 +5,7 @@ import type { DepotError } from "../api/error";
 import { Link } from "../api/link";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
-import type { Entry, Transfer } from "../api/types";
+import { type Entry, type Transfer, sizeOf } from "../api/types";
 import { plural } from "../engine/plural";
 import { isLost } from "../engine/resume";
 import { Tree, type TreeNode } from "../engine/tree";
@@ -161,12 +161,13 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const empty = complete ? tree.current.rows.length === 0 : transfer.files <= transfer.failed;
   // What grows is not all in the list.
   const counted = complete && transfer.state !== "open";
+  const size = sizeOf(transfer);
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
   return (
     <main>
       <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       <p class="quiet">
-        {plural(counted ? tree.current.files : transfer.files, "file")}, {bytes(counted ? tree.current.size : transfer.bytes)}
+        {plural(counted ? tree.current.files : size.files, "file")}, {bytes(counted ? tree.current.size : size.bytes)}
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>

@@ -11,8 +11,8 @@ export const SIGNING_OUT = {
 };
 
 interface Props {
-  /** The transfer that is being sent. */
-  name: string;
+  /** The transfer that is being sent here; null where another tab sends one. */
+  name: string | null;
   onSignOut: (signal: AbortSignal) => Promise<void>;
   onClose: () => void;
 }
@@ -23,7 +23,10 @@ export function SignOut({ name, onSignOut, onClose }: Props) {
   const signOut = () => attempt({ action: onSignOut, ...SIGNING_OUT });
   return (
     <Dialog title="Sign out?" onClose={close}>
-      <p>“{visible(name)}” is still being sent. Signing out stops it; go on later from <b>{transfersTitle()}</b>.</p>
+      <p>
+        {name === null ? "Another tab of this browser is still sending." : `“${visible(name)}” is still being sent.`}
+        {" "}Signing out stops it; go on later from <b>{transfersTitle()}</b>.
+      </p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={close}>Go on sending</button>

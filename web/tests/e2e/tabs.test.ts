@@ -40,6 +40,24 @@ test("what another tab sends is not gone on with until that has ended, and then 
   await other.getByText("“the study” is unfinished").waitFor();
 });
 
+test("who signs out where another tab sends is asked, since that stops it", async (t) => {
+  const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
+  depot.onPut = () => true;
+  await startSending(page, [folder], "the study");
+  await page.getByRole("heading", { name: "the study" }).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.getByRole("button", { name: "Sign out" }).click();
+  const asked = other.getByText("Another tab of this browser is still sending.");
+  await asked.waitFor();
+  await other.getByRole("button", { name: "Go on sending" }).click();
+  await asked.waitFor({ state: "hidden" });
+  assert.equal(await page.getByRole("heading", { name: "the study" }).count(), 1);
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await other.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
 test("what has arrived from elsewhere since it was looked at is not given up as not chosen", async (t) => {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
   depot.onPut = () => true;
