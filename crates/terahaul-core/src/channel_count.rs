@@ -36,6 +36,8 @@ pub struct ChannelCount {
     long: bool,
     /// More than this goes over all of them together.
     most: Option<Rate>,
+    /// Some of what they have done was copied, which the limit is not of.
+    copies: bool,
     /// How long each measurement lasts at least, however short the path.
     least: Duration,
     interval: Duration,
@@ -77,6 +79,7 @@ impl ChannelCount {
             fixed: false,
             long: false,
             most: None,
+            copies: false,
             least: Self::INTERVAL,
             interval: Self::INTERVAL,
             interval_start: None,
@@ -135,6 +138,11 @@ impl ChannelCount {
         self.bytes += bytes;
     }
 
+    /// Some of these bytes were copied at the other end instead.
+    pub fn handle_copies(&mut self) {
+        self.copies = true;
+    }
+
     /// How many channels there should be now.
     pub fn poll_target(&mut self, now: Instant) -> u32 {
         if self.fixed {
@@ -165,7 +173,8 @@ impl ChannelCount {
     }
 
     fn try_more(&mut self, rate: f64) -> State {
-        let is_all = self.most.is_some_and(|most| rate * GAIN >= most.bytes_per_second() as f64);
+        let most = self.most.filter(|_| !self.copies);
+        let is_all = most.is_some_and(|most| rate * GAIN >= most.bytes_per_second() as f64);
         if self.target >= self.max || rate <= 0.0 || is_all {
             return State::Holding { left: HOLD, rate };
         }
@@ -240,6 +249,21 @@ mod tests {
             now += ChannelCount::INTERVAL;
         }
         assert!((8..=16).contains(&law.poll_target(now)), "{}", law.poll_target(now));
+    }
+
+    /// Nine tenths of a large file are the old one's.
+    #[test]
+    fn what_is_copied_does_not_count_as_what_the_limit_is_of() {
+        let mut law = ChannelCount::adaptive().limited_to(Rate::per_second(2_500_000));
+        #[allow(clippy::disallowed_methods)]
+        let mut now = Instant::now();
+        law.handle_copies();
+        for _ in 0..40 {
+            let target = law.poll_target(now);
+            law.handle_bytes(u64::from(target) * 2_500_000);
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(law.poll_target(now), ChannelCount::MAX);
     }
 
     #[test]

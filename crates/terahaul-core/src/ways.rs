@@ -121,6 +121,8 @@ pub struct Seen {
     pub udp: Option<SeenUdp>,
     /// Bytes that are known to be still to come.
     pub left: u64,
+    /// Some bytes were copied instead of carried, which no limit is of.
+    pub copies: bool,
 }
 
 /// What is seen of UDP channels.
@@ -310,7 +312,10 @@ impl Ways {
                 self.go(phase, Carrier::Both, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
-            Phase::Udp { mark, resting } => self.handle_udp_alone(now, here, mark, resting),
+            Phase::Udp { mark, resting } => {
+                let most = self.limit.filter(|_| !seen.copies);
+                self.handle_udp_alone(now, here, mark, (resting, most))
+            }
             Phase::Both { mark, quiet, .. } if silent > QUIET => {
                 // Nothing is compared until UDP is back: whichever comes back first would win.
                 let carried = quiet.is_some() && seen.tcp > mark.tcp;
@@ -350,7 +355,13 @@ impl Ways {
         })
     }
 
-    fn handle_udp_alone(&mut self, now: Instant, here: Mark, mark: Mark, resting: bool) -> Option<Act> {
+    fn handle_udp_alone(
+        &mut self,
+        now: Instant,
+        here: Mark,
+        mark: Mark,
+        (resting, most): (bool, Option<Rate>),
+    ) -> Option<Act> {
         if resting && mark.tells(now, here.tcp, here.udp) {
             self.phase = Phase::Udp { mark, resting: false };
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
@@ -362,7 +373,7 @@ impl Ways {
         let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
         let check = if self.check == CHECK && over_udp < SLOW { JUDGE } else { self.check };
         if self.priority != Priority::Background && now >= mark.since + check {
-            let most = self.limit.map(|limit| limit.bytes_per_second() as f64);
+            let most = most.map(|most| most.bytes_per_second() as f64);
             if over_tcp + over_udp < NOTHING || most.is_some_and(|most| MORE * over_udp >= most) {
                 // There was nothing to send, and that is no answer; or TCP cannot carry so much more.
                 self.phase = Phase::Udp { mark: here, resting };
@@ -492,7 +503,7 @@ mod tests {
                 };
             }
             let heard = has_udp.then_some(SeenUdp { bytes: udp, silent });
-            let seen = Seen { tcp, opened, udp: heard, left: path.left };
+            let seen = Seen { tcp, opened, udp: heard, left: path.left, copies: false };
             let act = ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,

@@ -67,6 +67,7 @@ export function App() {
     return () => stop.abort();
   }, []);
   useEffect(() => setProblem(null), [session.state, view]);
+  useEffect(() => setSignsOutOthers(false), [session.state]);
   useEffect(() => {
     if (session.state !== "in") return;
     setVisit((last) => ({ ...last, code: null }));
@@ -153,7 +154,7 @@ export function App() {
   const askToSignOut = async () => {
     if (busy) return setStopping(sender);
     // A tab's session is its browser's.
-    if (!beginning && (await sentByTabs()).size > 0) return setSignsOutOthers(true);
+    if ((await sentByTabs()).size > 0) return setSignsOutOthers(true);
     await signOut().catch((error: unknown) => setProblem(told(error, SIGNING_OUT)));
   };
   return (

@@ -56,6 +56,10 @@ test("who signs out where another tab sends is asked, since that stops it", asyn
   await other.getByRole("button", { name: "Sign out" }).click();
   await other.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
+  await other.getByLabel("Access token").fill(depot.token);
+  await other.getByRole("button", { name: "Sign in" }).click();
+  await other.getByText("Drop files").first().waitFor();
+  assert.equal(await asked.count(), 0);
 });
 
 test("what has arrived from elsewhere since it was looked at is not given up as not chosen", async (t) => {

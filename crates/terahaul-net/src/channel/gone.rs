@@ -5,6 +5,10 @@
 
 use std::io;
 use std::net::TcpStream;
+#[cfg(target_os = "linux")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,7 +48,17 @@ pub(crate) fn leads_nowhere(socket: &TcpStream) -> bool {
 /// answered tell, where one may be under way.
 #[cfg(target_os = "linux")]
 fn unanswered(socket: &TcpStream) -> Option<Duration> {
-    let info = nix::sys::socket::getsockopt(socket, tcp_info::TcpInfo).ok()?;
+    // Whoever runs programs of another processor's answers anything, at which nix panics.
+    static SAYS_NOTHING: AtomicBool = AtomicBool::new(false);
+    if SAYS_NOTHING.load(Ordering::Relaxed) {
+        return None;
+    }
+    let ask = AssertUnwindSafe(|| nix::sys::socket::getsockopt(socket, tcp_info::TcpInfo));
+    let Ok(answered) = catch_unwind(ask) else {
+        SAYS_NOTHING.store(true, Ordering::Relaxed);
+        return None;
+    };
+    let info = answered.ok()?;
     let [_, _, _, probes] = info[0].to_ne_bytes();
     let (unacked, last_ack_recv) = (info[6], info[14]);
     (unacked > 0 || probes > 1).then(|| Duration::from_millis(last_ack_recv.into()))

@@ -259,8 +259,11 @@ impl Channels {
         self.law.ahead()
     }
 
-    /// Bytes over the session's channels so far.
-    pub fn handle_total_bytes(&mut self, total: u64) {
+    /// Bytes over the session's channels so far, and whether some were copied instead.
+    pub fn handle_total_bytes(&mut self, total: u64, copies: bool) {
+        if copies {
+            self.law.handle_copies();
+        }
         self.law.handle_bytes(total.saturating_sub(self.counted));
         self.counted = total;
     }

@@ -37,9 +37,6 @@ impl Line {
     /// A session is open, or none is.
     pub fn connect(&self, connected: bool) {
         self.connected.store(connected, Ordering::Relaxed);
-        if !connected {
-            self.channels.store(0, Ordering::Relaxed);
-        }
     }
 
     /// What is known here of how far a transfer is.
@@ -232,7 +229,7 @@ impl OpenSession {
         *line.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
         line.paths.update(self.opener.paths());
         line.channels.store(self.data.channels(), Ordering::Relaxed);
-        channels.handle_total_bytes(self.data.carried_by_tcp());
+        channels.handle_total_bytes(self.data.carried_by_tcp(), self.data.copies());
         Ok(act)
     }
 

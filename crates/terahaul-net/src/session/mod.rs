@@ -246,6 +246,11 @@ impl Session {
         self.carried().saturating_sub(self.before + self.udp_carried.load(Ordering::Relaxed))
     }
 
+    /// Whether some of that was copied, which no limit is of.
+    pub(crate) fn copies(&self) -> bool {
+        self.carried() > self.bytes()
+    }
+
     /// What the law of the ways looks at.
     pub(crate) fn seen(&self) -> Seen {
         let udp =
@@ -256,7 +261,8 @@ impl Session {
                 inbound.with(|receiver| receiver.wanted_bytes().0.saturating_sub(receiver.received_bytes().0))
             }
         };
-        Seen { tcp: self.carried_by_tcp(), opened: self.opened.load(Ordering::Relaxed), udp, left }
+        let opened = self.opened.load(Ordering::Relaxed);
+        Seen { tcp: self.carried_by_tcp(), opened, udp, left, copies: self.copies() }
     }
 
     /// Has the sender told that a block is not kept. It may not listen: what waits to be told is bounded by the session's end.

@@ -90,8 +90,9 @@ impl Session {
 
     /// A channel's thread has panicked. Returns what is to be said of that.
     fn handle_panicked(&self, id: ChannelId) -> Option<String> {
-        if let Role::Send { outbound, .. } = &self.role {
-            outbound.handle_channel_lost(id);
+        match &self.role {
+            Role::Send { outbound, .. } => outbound.handle_channel_lost(id),
+            Role::Receive { .. } => self.cut_unless_closed(id),
         }
         Some("its thread has failed".to_owned())
     }

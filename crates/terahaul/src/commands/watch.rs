@@ -122,7 +122,7 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         done_bytes: progress.done.0,
         moved_bytes: progress.sent.0,
         entries: progress.entries,
-        channels: progress.channels,
+        channels: if progress.connected { progress.channels } else { 0 },
         transport: progress.way.by.as_str(),
         transport_why: progress.way.why,
         transport_usual: progress.way.is_usual(),

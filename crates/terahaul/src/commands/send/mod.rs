@@ -328,7 +328,7 @@ impl Job {
             Some(link) => {
                 output.notice(format!("the link is {link}, and its receipt is still being fetched"))
             }
-            None => output.notice("all is at the depot, and its receipt is still being fetched"),
+            None => output.notice("the transfer is at its end, and its receipt is still being fetched"),
         }
     }
 
