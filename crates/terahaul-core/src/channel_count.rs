@@ -36,7 +36,7 @@ pub struct ChannelCount {
     long: bool,
     /// More than this goes over all of them together.
     most: Option<Rate>,
-    /// Some of what they have done was copied, which the limit is not of.
+    /// Some of what they have done in this interval was copied, which the limit is not of.
     copies: bool,
     /// How long each measurement lasts at least, however short the path.
     least: Duration,
@@ -155,6 +155,7 @@ impl ChannelCount {
             self.interval_start = Some(now);
             self.bytes = 0;
             self.handle_rate(rate);
+            self.copies = false;
         }
         self.target
     }
@@ -257,13 +258,30 @@ mod tests {
         let mut law = ChannelCount::adaptive().limited_to(Rate::per_second(2_500_000));
         #[allow(clippy::disallowed_methods)]
         let mut now = Instant::now();
+        let mut run = |copies: bool, seconds: u64| {
+            for _ in 0..seconds {
+                let target = law.poll_target(now);
+                law.handle_bytes(u64::from(target) * 2_500_000);
+                if copies {
+                    law.handle_copies();
+                }
+                now += Duration::from_secs(1);
+            }
+            law.poll_target(now)
+        };
+        assert_eq!(run(true, 40), ChannelCount::MAX);
+        // What comes behind it is all sent.
+        law = ChannelCount::adaptive().limited_to(Rate::per_second(2_500_000));
         law.handle_copies();
-        for _ in 0..40 {
-            let target = law.poll_target(now);
-            law.handle_bytes(u64::from(target) * 2_500_000);
-            now += Duration::from_secs(1);
-        }
-        assert_eq!(law.poll_target(now), ChannelCount::MAX);
+        let mut run = |seconds: u64| {
+            for _ in 0..seconds {
+                law.poll_target(now);
+                law.handle_bytes(2_500_000);
+                now += Duration::from_secs(1);
+            }
+            law.poll_target(now)
+        };
+        assert_eq!(run(200), ChannelCount::START);
     }
 
     #[test]

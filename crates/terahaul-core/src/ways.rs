@@ -121,8 +121,8 @@ pub struct Seen {
     pub udp: Option<SeenUdp>,
     /// Bytes that are known to be still to come.
     pub left: u64,
-    /// Some bytes were copied instead of carried, which no limit is of.
-    pub copies: bool,
+    /// Bytes among those that went that were copied instead, which no limit is of.
+    pub copied: u64,
 }
 
 /// What is seen of UDP channels.
@@ -293,7 +293,7 @@ impl Ways {
             };
         }
         let Some(silent) = silent else { return Ok(self.handle_unheard(now)) };
-        let here = Mark { since: now, tcp: seen.tcp, udp };
+        let here = Mark { since: now, tcp: seen.tcp, udp, copied: seen.copied };
         Ok(match self.phase {
             // They are ending.
             Phase::Tcp { .. } => None,
@@ -312,10 +312,7 @@ impl Ways {
                 self.go(phase, Carrier::Both, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
-            Phase::Udp { mark, resting } => {
-                let most = self.limit.filter(|_| !seen.copies);
-                self.handle_udp_alone(now, here, mark, (resting, most))
-            }
+            Phase::Udp { mark, resting } => self.handle_udp_alone(now, here, mark, resting),
             Phase::Both { mark, quiet, .. } if silent > QUIET => {
                 // Nothing is compared until UDP is back: whichever comes back first would win.
                 let carried = quiet.is_some() && seen.tcp > mark.tcp;
@@ -355,13 +352,7 @@ impl Ways {
         })
     }
 
-    fn handle_udp_alone(
-        &mut self,
-        now: Instant,
-        here: Mark,
-        mark: Mark,
-        (resting, most): (bool, Option<Rate>),
-    ) -> Option<Act> {
+    fn handle_udp_alone(&mut self, now: Instant, here: Mark, mark: Mark, resting: bool) -> Option<Act> {
         if resting && mark.tells(now, here.tcp, here.udp) {
             self.phase = Phase::Udp { mark, resting: false };
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
@@ -373,6 +364,7 @@ impl Ways {
         let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
         let check = if self.check == CHECK && over_udp < SLOW { JUDGE } else { self.check };
         if self.priority != Priority::Background && now >= mark.since + check {
+            let most = self.limit.filter(|_| here.copied == mark.copied);
             let most = most.map(|most| most.bytes_per_second() as f64);
             if over_tcp + over_udp < NOTHING || most.is_some_and(|most| MORE * over_udp >= most) {
                 // There was nothing to send, and that is no answer; or TCP cannot carry so much more.
@@ -503,7 +495,7 @@ mod tests {
                 };
             }
             let heard = has_udp.then_some(SeenUdp { bytes: udp, silent });
-            let seen = Seen { tcp, opened, udp: heard, left: path.left, copies: false };
+            let seen = Seen { tcp, opened, udp: heard, left: path.left, copied: 0 };
             let act = ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,

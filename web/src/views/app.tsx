@@ -161,7 +161,7 @@ export function App() {
     <Frame view={view.name} busy={busy} onSignOut={() => void askToSignOut()}>
       {problem && <Notice kind="error">{problem}</Notice>}
       {busy && sender === stopping && <SignOut name={sender.transfer.name} onSignOut={signOut} onClose={() => setStopping(null)} />}
-      {signsOutOthers && <SignOut name={null} onSignOut={signOut} onClose={() => setSignsOutOthers(false)} />}
+      {signsOutOthers && <SignOut name={busy ? sender.transfer.name : null} onSignOut={signOut} onClose={() => setSignsOutOthers(false)} />}
       {view.name === "transfers" ? (
         <Transfers
           sending={sending}

@@ -26,6 +26,7 @@ pub(super) struct Mark {
     pub since: Instant,
     pub tcp: u64,
     pub udp: u64,
+    pub copied: u64,
 }
 
 impl Mark {

@@ -69,6 +69,7 @@ pub(crate) struct Channels {
     backoff: Backoff,
     not_before: Option<Instant>,
     counted: u64,
+    copied: u64,
     options: Options,
     /// How many there are over UDP unless the user says.
     udp: u32,
@@ -95,6 +96,7 @@ impl Channels {
             backoff: Backoff::default(),
             not_before: None,
             counted: 0,
+            copied: 0,
             options,
             udp: UDP_CHANNELS,
             cut: false,
@@ -259,9 +261,9 @@ impl Channels {
         self.law.ahead()
     }
 
-    /// Bytes over the session's channels so far, and whether some were copied instead.
-    pub fn handle_total_bytes(&mut self, total: u64, copies: bool) {
-        if copies {
+    /// Bytes over the session's channels so far, and those that were copied instead in the whole transfer.
+    pub fn handle_total_bytes(&mut self, total: u64, copied: u64) {
+        if std::mem::replace(&mut self.copied, copied) != copied {
             self.law.handle_copies();
         }
         self.law.handle_bytes(total.saturating_sub(self.counted));

@@ -37,6 +37,10 @@ impl Line {
     /// A session is open, or none is.
     pub fn connect(&self, connected: bool) {
         self.connected.store(connected, Ordering::Relaxed);
+        if connected {
+            // Those of the session before have ended.
+            self.channels.store(0, Ordering::Relaxed);
+        }
     }
 
     /// What is known here of how far a transfer is.
@@ -229,7 +233,7 @@ impl OpenSession {
         *line.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
         line.paths.update(self.opener.paths());
         line.channels.store(self.data.channels(), Ordering::Relaxed);
-        channels.handle_total_bytes(self.data.carried_by_tcp(), self.data.copies());
+        channels.handle_total_bytes(self.data.carried_by_tcp(), self.data.copied());
         Ok(act)
     }
 

@@ -246,9 +246,9 @@ impl Session {
         self.carried().saturating_sub(self.before + self.udp_carried.load(Ordering::Relaxed))
     }
 
-    /// Whether some of that was copied, which no limit is of.
-    pub(crate) fn copies(&self) -> bool {
-        self.carried() > self.bytes()
+    /// What of that was copied.
+    pub(crate) fn copied(&self) -> u64 {
+        self.carried().saturating_sub(self.bytes())
     }
 
     /// What the law of the ways looks at.
@@ -262,7 +262,7 @@ impl Session {
             }
         };
         let opened = self.opened.load(Ordering::Relaxed);
-        Seen { tcp: self.carried_by_tcp(), opened, udp, left, copies: self.copies() }
+        Seen { tcp: self.carried_by_tcp(), opened, udp, left, copied: self.copied() }
     }
 
     /// Has the sender told that a block is not kept. It may not listen: what waits to be told is bounded by the session's end.
