@@ -19,8 +19,7 @@ use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
 use crate::offer::{Offer, is_only_file, names_asked};
-use crate::pull::{blocking, tell};
-use crate::push::beside;
+use crate::pull::{blocking, telling};
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
 /// Bytes that are read, hashed and written at a time.
@@ -70,8 +69,7 @@ pub async fn copy_local(
     // Dropped in reverse order when the user stops: the threads then end with their blocks, and what has arrived is kept.
     let closing = Closing(Arc::clone(&landing));
     let _stop = Stop(&offer, &queue);
-    let copied = beside(tell(&landing, report), copying).await;
-    landing.tell_items(&mut |item| report.item(item));
+    let copied = telling(&landing, report, copying).await;
     let finishing = Arc::clone(&landing);
     let landed = match copied {
         Ok(()) => blocking(move || finishing.finish()).await,

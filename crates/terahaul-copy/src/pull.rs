@@ -73,8 +73,7 @@ pub async fn pull(
         }
     };
     let receiving = beside(answering, receive(&far, &landing, key, job, looks, report));
-    let received = far.guard(beside(tell(&landing, report), receiving)).await;
-    landing.tell_items(&mut |item| report.item(item));
+    let received = telling(&landing, report, far.guard(receiving)).await;
     if let Some(name) = landing.named_link().filter(|_| job.selection.list.is_none()) {
         report.named_link(&name);
     }
@@ -128,14 +127,20 @@ async fn finish(
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }
 
-/// Tells again and again what is changed.
-pub(crate) async fn tell(landing: &Landing, report: &dyn Report) {
+/// Tells what is changed for as long as `work` lasts, and the rest of it then, however it ended.
+pub(crate) async fn telling<T>(landing: &Landing, report: &dyn Report, work: impl Future<Output = T>) -> T {
     /// Whoever watches does not notice it, and a script does not wait for it.
     const OFTEN: Duration = Duration::from_millis(250);
-    loop {
-        tokio::time::sleep(OFTEN).await;
-        landing.tell_items(&mut |item| report.item(item));
-    }
+    let tell = || landing.tell_items(&mut |item| report.item(item));
+    let telling = async {
+        loop {
+            tokio::time::sleep(OFTEN).await;
+            tell();
+        }
+    };
+    let done = beside(telling, work).await;
+    tell();
+    done
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(

@@ -2,19 +2,24 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
 import { onlyTransfer, sendElsewhere, setUp } from "./rig";
 import { arrived, busyTabs, sendPart, signIn, startSending } from "./steps";
 
-test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
+/** A tab that sends “the study”, and goes on with that, and another one that shows nothing yet. */
+async function besideASender(t: TestContext) {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
   // It takes nothing, and does not say so.
   depot.onPut = () => true;
   await startSending(page, [folder], "the study");
   await page.getByRole("heading", { name: "the study" }).waitFor();
-  const other = await page.context().newPage();
+  return { depot, page, folder, other: await page.context().newPage() };
+}
+
+test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
+  const { depot, page, folder, other } = await besideASender(t);
   const looked = other.waitForResponse(/transfers\?limit/);
   await other.goto(page.url());
   await looked;
@@ -41,11 +46,7 @@ test("what another tab sends is not gone on with until that has ended, and then 
 });
 
 test("who signs out where another tab sends is asked, since that stops it", async (t) => {
-  const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
-  depot.onPut = () => true;
-  await startSending(page, [folder], "the study");
-  await page.getByRole("heading", { name: "the study" }).waitFor();
-  const other = await page.context().newPage();
+  const { depot, page, other } = await besideASender(t);
   await other.goto(page.url());
   await other.getByRole("button", { name: "Sign out" }).click();
   const asked = other.getByText("Another tab of this browser is still sending.");

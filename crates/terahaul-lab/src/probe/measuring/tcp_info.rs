@@ -1,7 +1,7 @@
 //! What the kernel knows of this process's TCP connections.
 //!
 //! Asked for over netlink, as `ss -i` does (sock_diag(7), linux/inet_diag.h, linux/tcp.h). A socket option would tell
-//! the same, but the engine's sockets are its own, and a pointer to a structure of the kernel's would not be safe code.
+//! the same of one connection, but the engine's sockets are its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
