@@ -1,7 +1,7 @@
 //! What two ends agree on over the control channel before the first datagram.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use terahaul_core::{ALONE_SILENT, Priority, Rate};
 use terahaul_udp::PathIndex;
@@ -193,12 +193,18 @@ impl Terms {
         self.is_client.then_some(self.remote)
     }
 
+    fn model(&self, eagerness: Eagerness) -> Model {
+        // A clock that shows a time before 1970 is nobody else's.
+        let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Model::new(eagerness, self.round_trip).at(today.saturating_sub(self.since.elapsed()))
+    }
+
     /// How fast this end sends.
     pub(super) fn law(&self) -> Box<dyn RateLaw> {
         match (self.priority, self.max_rate) {
-            (Priority::Fair, _) => Box::new(Model::new(Eagerness::Fair, self.round_trip)),
+            (Priority::Fair, _) => Box::new(self.model(Eagerness::Fair)),
             (Priority::Background, _) => Box::new(Background::new(self.round_trip)),
-            (Priority::Full, None) => Box::new(Model::new(Eagerness::Full, self.round_trip)),
+            (Priority::Full, None) => Box::new(self.model(Eagerness::Full)),
             (Priority::Full, Some(each)) => {
                 Box::new(Fixed::new(each.bytes_per_second() as f64, self.round_trip))
             }

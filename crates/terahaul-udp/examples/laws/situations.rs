@@ -64,11 +64,17 @@ fn beside_others() -> Vec<Situation> {
 }
 
 fn begun_together() -> Vec<Situation> {
-    let eight = |closer| {
-        let title = format!("8 of ours, {} ms apart", 500.0 / closer as f64);
-        Situation::new(title, 10, 10, move |seed| scenes::eight_together(seed, closer))
-    };
-    [10, 50, 1_000].map(eight).into()
+    let mut all = Vec::new();
+    for (mbits, rtt_ms) in [(1_000.0, 20), (400.0, 20), (100.0, 20), (400.0, 60), (100.0, 60), (100.0, 150)] {
+        for closer in [10, 50, 1_000] {
+            let title = format!("8 of ours, {mbits} Mbit/s, {rtt_ms} ms, {} ms apart", 500.0 / closer as f64);
+            all.push(Situation::new(title, 10, 20, move |seed| {
+                let path = PathSpec::clean(mbits, rtt_ms * MILLI);
+                scenes::eight_together(path, seed, closer)
+            }));
+        }
+    }
+    all
 }
 
 fn of_one_kind() -> Vec<Situation> {

@@ -18,7 +18,8 @@
 //! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
 //! be to starve; instead half the capacity is taken, less if that costs loss, until the queue runs empty again ([`sharing`], which also
-//! says from when on and on which paths).
+//! says from when on and on which paths). **Meeting**: those that insist, and those that lose much, stop at the same time to see whether they
+//! are among their own kind ([`meetings`]).
 //!
 //! | phase | event | next |
 //! |---|---|---|
@@ -31,6 +32,9 @@
 //! | cruise | it insisted not long ago, and the queue did not run empty since | share |
 //! | share | what waits is what waited before more was sent ([`step`]) | startup, as on a new path |
 //! | share | its time has passed, or nothing waits, for long | cruise |
+//! | share, cruise, drain | the time of day says so, and it insists or much loss is usual | meeting |
+//! | meeting | the queue ran empty; the path is shorter than it seemed; it did not insist | cruise |
+//! | meeting | others keep the queue full | share |
 //! | any | silence, a new path | startup |
 //!
 //! Loss is the guard's business ([`loss_guard`]): policers, and queues too short to show.
@@ -38,6 +42,7 @@
 mod drains;
 mod keeping;
 mod loss_guard;
+mod meetings;
 mod sharing;
 mod startup;
 mod step;
@@ -51,6 +56,7 @@ use crate::path::{FAR, WindowedMin};
 use drains::Drains;
 use keeping::Keeping;
 use loss_guard::LossGuard;
+use meetings::{Meeting, Meetings, Reason};
 use sharing::Sharing;
 use startup::Taken;
 use step::{Answer, Seen, Step};
@@ -106,6 +112,7 @@ pub struct Model {
     drains: Drains,
     swings: Swings,
     sharing: Sharing,
+    meetings: Meetings,
     taken: Taken,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
@@ -117,7 +124,7 @@ pub struct Model {
     keeping: Keeping,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum Phase {
     Startup,
     Cruise,
@@ -127,6 +134,7 @@ enum Phase {
         until_round: u64,
     },
     Share,
+    Meeting(Meeting),
 }
 
 /// What the round trip under way has shown so far.
@@ -157,6 +165,8 @@ const FIRST_WINDOW: f64 = 96.0;
 const LEAST_WINDOW: f64 = 4.0;
 /// The same in a drain.
 const DRAINED_WINDOW: f64 = 2.0;
+/// The same in a meeting, in which what waits has to be seen at the right moment.
+const STOPPED_WINDOW: f64 = 4.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
 const UNMEASURED_WINDOW: f64 = 16.0;
@@ -196,12 +206,19 @@ impl Model {
             drains: Drains::default(),
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
+            meetings: Meetings::new(Duration::ZERO),
             taken: Taken::No,
             step: None,
             elsewhere: false,
             settled: Cohort::default(),
             keeping: Keeping::new(round_trip.as_secs_f64()),
         }
+    }
+
+    /// By a clock that shows this time of day (since the Unix epoch) at the origin of [`Time`]. Transfers whose time of day is another's to some
+    /// ten milliseconds let the queue run empty together ([`meetings`]).
+    pub fn at(self, time_of_day: Duration) -> Self {
+        Self { meetings: Meetings::new(time_of_day), ..self }
     }
 
     /// The path's length, and what has become of it of late: where the way back has become longer, or has a queue, a window for the
@@ -219,7 +236,7 @@ impl Model {
     }
 
     fn cruise_at(&mut self, now: Time, window: f64) {
-        if self.phase == Phase::Startup {
+        if matches!(self.phase, Phase::Startup) {
             self.sharing.handle_started(now);
         }
         self.phase = Phase::Cruise;
@@ -237,6 +254,7 @@ impl Model {
         self.phase = Phase::Share;
         self.step = before.map(|before| Step::new(now, before));
         self.guard.interrupt();
+        self.meetings.handle_insisting(now);
         self.sharing.begin(now);
     }
 
@@ -265,6 +283,41 @@ impl Model {
         }
     }
 
+    /// Holds a meeting, if it is time for one.
+    fn meet(&mut self, now: Time, report: &PathReport) {
+        let insists = matches!(self.phase, Phase::Share);
+        let reason = Reason::of(insists, self.guard.usual());
+        let is_due = self.meetings.is_due(now, reason);
+        let may = insists || matches!(self.phase, Phase::Cruise | Phase::Drain { .. });
+        let (true, Some(reason), Some(rate)) = (is_due && may, reason, report.arrival_rate) else { return };
+        self.guard.interrupt();
+        self.phase = Phase::Meeting(Meeting::new(now, reason, self.round_trip, self.idle_loop, rate));
+    }
+
+    /// Goes on once a meeting is over.
+    fn part_from(&mut self, now: Time, meeting: &Meeting) {
+        let Some(shown) = meeting.poll_shown(now, self.idle_loop, self.keeping.seconds()) else { return };
+        if shown.shorter {
+            self.guard = LossGuard::new(self.shortest);
+        }
+        match meeting.reason {
+            Reason::Insists if !shown.empty => {
+                self.meetings.handle_end(now, true);
+                self.sharing.renew(now);
+                self.phase = Phase::Share;
+            }
+            Reason::LosesMuch if !shown.shorter => {
+                self.phase = Phase::Cruise;
+                self.drains.restart(now);
+            }
+            _ => {
+                self.meetings.handle_end(now, false);
+                self.sharing.make_peace();
+                self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
+            }
+        }
+    }
+
     /// A round trip has ended.
     fn end_round(&mut self, now: Time, ended: Round, report: &PathReport) {
         let keep = self.keeping.seconds();
@@ -276,7 +329,7 @@ impl Model {
         self.sharing.handle_round(now, waited, keep);
         let rate = report.arrival_rate.map(|rate| rate / self.capacity);
         let seen = rate.map(|rate| Seen { least: waited, most: ended.longest, excess, rate });
-        if self.phase == Phase::Share {
+        if matches!(self.phase, Phase::Share) {
             self.elsewhere = self.is_unanswered(now, seen);
         }
         match self.phase {
@@ -347,7 +400,13 @@ impl RateLaw for Model {
         let waited = report.waiting.as_secs_f64();
         self.round.longest = self.round.longest.max(waited - report.jitter.as_secs_f64());
         self.round.waiting = Some(self.round.waiting.map_or(waited, |least| least.min(waited)));
-        match self.phase {
+        self.meet(now, report);
+        match &mut self.phase {
+            Phase::Meeting(meeting) => {
+                meeting.handle_report(waited);
+                let meeting = *meeting;
+                self.part_from(now, &meeting);
+            }
             Phase::Startup => self.startup(now, report),
             Phase::Cruise => self.cruise(report),
             Phase::Drain { .. } => {}
@@ -368,9 +427,9 @@ impl RateLaw for Model {
     fn handle_cohort(&mut self, now: Time, cohort: &Cohort) {
         self.settled.arrived += cohort.arrived;
         self.settled.lost += cohort.lost;
-        if self.phase == Phase::Share {
+        if matches!(self.phase, Phase::Share) {
             self.sharing.handle_loss(now, cohort.loss() - self.guard.usual(), self.shortest);
-        } else if self.phase == Phase::Cruise {
+        } else if matches!(self.phase, Phase::Cruise) {
             self.keeping.handle_cohort(cohort, self.guard.usual(), self.waiting);
             let state = loss_guard::Now {
                 window: self.window,
@@ -394,7 +453,11 @@ impl RateLaw for Model {
     }
 
     fn handle_new_path(&mut self, now: Time, round_trip: Duration) {
-        *self = Self { round: Round::new(self.round.cohort.round), ..Self::new(self.eagerness, round_trip) };
+        *self = Self {
+            round: Round::new(self.round.cohort.round),
+            meetings: self.meetings,
+            ..Self::new(self.eagerness, round_trip)
+        };
         self.drains.restart(now);
     }
 
@@ -412,6 +475,7 @@ impl RateLaw for Model {
             }
             Phase::Cruise => 1.1 * self.window / loop_time,
             Phase::Drain { window, .. } => window / loop_time,
+            Phase::Meeting(_) => STOPPED_WINDOW * self.datagram / loop_time,
             Phase::Share => self.sharing.part() * self.capacity,
         }
     }
@@ -419,6 +483,7 @@ impl RateLaw for Model {
     fn window(&self) -> u64 {
         match self.phase {
             Phase::Drain { window, .. } => window as u64,
+            Phase::Meeting(_) => (STOPPED_WINDOW * self.datagram) as u64,
             // The rate decides; the window only keeps a path that died from filling memory.
             Phase::Share => (self.window * 2.0) as u64,
             _ => self.window as u64,
@@ -431,6 +496,7 @@ impl RateLaw for Model {
             Phase::Cruise => "cruise",
             Phase::Drain { .. } => "drain",
             Phase::Share => "share",
+            Phase::Meeting(_) => "meeting",
         }
     }
 }

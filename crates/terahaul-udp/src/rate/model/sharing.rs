@@ -6,6 +6,8 @@
 //! | at peace | it may begin ([`Sharing::may_begin`]), and a crowd waits for [`CROWDED_FOR`], or the law finds that drains are futile or that the queue swings | insisting for [`FIRST_SHARE`], on the most |
 //! | insisting | its time has passed: perhaps the others have become like this transfer | testing |
 //! | insisting | nothing waits, for half of [`CROWDED_FOR`] | testing |
+//! | insisting | a meeting, in which others kept the queue full ([`super::meetings`]) | insisting anew, twice as long |
+//! | insisting | a meeting, in which nobody did | at peace |
 //! | testing | the queue did not run empty for [`LONGEST_TEST`]; or any event that ends peace, a crowd after a quarter of the time | insisting, twice as long, on what loss has left |
 //! | testing | the queue runs empty, within [`SUSPICION`] of the last insisting | testing from now on |
 //! | testing | the queue runs empty later | at peace |
@@ -18,7 +20,7 @@ use crate::Time;
 
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
-/// How long a crowd has to wait, or ten round trips.
+/// How long a crowd has to wait, or ten round trips, more than there is none.
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 const CROWDED_FOR_ROUNDS: u32 = 10;
 /// How long the most is insisted on, whatever is lost: what BBR needs to see that it is not alone. Or so many round trips.
@@ -57,8 +59,10 @@ pub(super) struct Sharing {
     since: Time,
     /// How long this time.
     lasts: Duration,
-    /// Since when far more waits than it should.
-    crowded_since: Option<Time>,
+    /// For how long far more waits than should, less the time for which it does not.
+    crowded: Duration,
+    /// The end of the last round trip.
+    looked: Time,
     /// Since when nothing waits.
     empty_since: Option<Time>,
     /// Since when it is tried whether the others let the queue run empty.
@@ -76,7 +80,8 @@ impl Sharing {
             started: Time::ZERO,
             since: Time::ZERO,
             lasts: FIRST_SHARE,
-            crowded_since: None,
+            crowded: Duration::ZERO,
+            looked: Time::ZERO,
             empty_since: None,
             tested_since: None,
             suspicious_until: Time::ZERO,
@@ -95,7 +100,7 @@ impl Sharing {
 
     /// The window is another from now on: what waited says nothing of it.
     pub(super) fn handle_new_window(&mut self) {
-        self.crowded_since = None;
+        self.crowded = Duration::ZERO;
     }
 
     /// A round trip has ended in which packets waited `waited` at least.
@@ -104,10 +109,14 @@ impl Sharing {
         if waited < keep / 2.0 {
             self.tested_since = (now < self.suspicious_until).then_some(now);
         }
+        let took = now.since(std::mem::replace(&mut self.looked, now));
         if waited > CROWD * keep {
-            self.crowded_since = self.crowded_since.or(Some(now));
+            self.crowded += took;
         } else if waited < CROWD / 2.0 * keep {
-            self.crowded_since = None;
+            self.crowded = Duration::ZERO;
+        } else {
+            // What eight like this one keep after a moment of more is no crowd, and CUBIC's waves are mostly above.
+            self.crowded = self.crowded.saturating_sub(took);
         }
     }
 
@@ -120,7 +129,7 @@ impl Sharing {
     pub(super) fn is_due(&self, now: Time, shortest: Duration, swings: bool) -> bool {
         let long = crowded_for(shortest);
         let long = if self.tested_since.is_some() { long / 4 } else { long };
-        let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
+        let crowded = self.crowded >= long;
         let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
         tested || ((crowded || swings) && self.may_begin(now, shortest))
     }
@@ -154,6 +163,17 @@ impl Sharing {
     pub(super) fn is_over(&self, now: Time, shortest: Duration) -> bool {
         let unopposed = |since| now.since(since) >= crowded_for(shortest) / 2;
         now.since(self.since) > self.lasts || self.empty_since.is_some_and(unopposed)
+    }
+
+    /// It has stopped for a moment, and others have filled the queue. They may have taken that for its end.
+    pub(super) fn renew(&mut self, now: Time) {
+        self.since = now;
+        self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+    }
+
+    /// All that insisted have stopped at once, and nobody else filled the queue.
+    pub(super) fn make_peace(&mut self) {
+        (self.tested_since, self.suspicious_until) = (None, Time::ZERO);
     }
 
     /// It insists no more.
@@ -221,7 +241,8 @@ mod tests {
     fn insists(after: Duration, shortest: Duration) -> bool {
         let mut sharing = Sharing::new(0.5);
         let now = Time::ZERO + after;
-        sharing.handle_round(now - CROWDED_FOR, CROWD * 2.0, 1.0);
+        sharing.handle_round(now - CROWDED_FOR, 0.0, 1.0);
+        sharing.handle_round(now, CROWD * 2.0, 1.0);
         sharing.is_due(now, shortest, false)
     }
 
@@ -235,12 +256,13 @@ mod tests {
     #[test]
     fn who_never_yields_is_asked_more_and_more_rarely() {
         let mut path = Insisting::new();
-        let mut shares = Vec::new();
+        let mut met = Vec::new();
         for _ in 0..5 {
-            shares.push(path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "cruise").as_secs());
-            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
+            path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "meeting");
+            met.push(path.now.since(Time::ZERO).as_secs());
+            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST, "share") <= RTT * 4);
         }
-        assert_eq!(shares, [10, 20, 40, 60, 60]);
+        assert_eq!(met, [12, 24, 48, 96, 144]);
     }
 
     /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.

@@ -57,8 +57,14 @@ pub fn starts(count: u64, seed: u64) -> Vec<Nanos> {
 }
 
 /// Eight of ours, which begin half a second over `closer` apart.
-pub fn eight_together(seed: u64, closer: u64) -> World {
-    ours(paths::shared(), seed, starts(8, seed).into_iter().map(|starts| starts / closer))
+/// Their clocks are up to 20 ms apart.
+pub fn eight_together(path: PathSpec, seed: u64, closer: u64) -> World {
+    let mut world = ours(path, seed, starts(8, seed).into_iter().map(|starts| starts / closer));
+    let mut chance = chance::Chance::new(seed, 98);
+    for transfer in &mut world.transfers {
+        transfer.sender_clock.offset += (chance.share() * 20.0 * MILLI as f64) as i64;
+    }
+    world
 }
 
 /// So many of ours on a near path.
