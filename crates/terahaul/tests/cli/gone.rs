@@ -129,7 +129,10 @@ fn a_run_before_one_of_several_disks_is_mounted_ends_with_an_error_and_the_next_
     let ran = depot.run(&[&args[..], &["--json"]].concat());
     assert_eq!(ran.code, 5, "{}", ran.stdout);
     let said = ran.event("error")["message"].as_str().unwrap().to_owned();
-    assert!(said.contains("d/ is empty, and 1 entries") && said.contains("mounted"), "{said}");
+    assert!(
+        said.contains("d/ is empty, and the depot has 0 of 1 entry") && said.contains("mounted"),
+        "{said}"
+    );
     assert_eq!(depot.only_transfer()["state"], "open");
     fs::remove_dir(depot.path("d")).unwrap();
     fs::rename(depot.path("disk"), depot.path("d")).unwrap();

@@ -6,6 +6,7 @@
 //! lead nowhere once all of that is at the depot.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::Path;
 
 use terahaul_core::{EntryIndex, EntryKind, TransferId};
@@ -14,15 +15,40 @@ use terahaul_tree::{RootError, Roots};
 
 use super::root_failure;
 use crate::exit::{Exit, Failure};
+use crate::output::counted;
 
 /// What an earlier run has found below one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Below {
     /// Some of it is there, or cannot be looked at.
     is_there: bool,
-    absent: u64,
-    /// Those of which the depot has not all.
-    unfinished: u64,
+    gone: Gone,
+}
+
+/// Entries that an earlier run has found and that are not here any more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gone {
+    entries: u64,
+    /// Those of which the depot has all.
+    durable: u64,
+}
+
+impl Gone {
+    fn add(&mut self, is_durable: bool) {
+        self.entries += 1;
+        self.durable += u64::from(is_durable);
+    }
+
+    fn is_all_durable(self) -> bool {
+        self.durable == self.entries
+    }
+}
+
+/// Nobody is to take what was only declared for safe.
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the depot has {} of {}", self.durable, counted(self.entries, "entry", "entries"))
+    }
 }
 
 /// Fails where a disk may be missing. Others may be there in place of what was sent and removed, if all of that has arrived.
@@ -34,10 +60,10 @@ pub fn check(
 ) -> Result<(), Failure> {
     check_gone(roots, stored, &has_durable, transfer)?;
     let mut below: BTreeMap<&Path, Below> = BTreeMap::new();
-    let mut nowhere = 0;
+    let mut nowhere = Gone::default();
     for (index, entry) in (0..).map(EntryIndex).zip(&stored.entries) {
-        if roots.is_nowhere(&entry.path) && !stored.failed.contains(&index) && !has_durable(index) {
-            nowhere += 1;
+        if roots.is_nowhere(&entry.path) && !stored.failed.contains(&index) {
+            nowhere.add(has_durable(index));
         }
         let Some(root) = roots.root_above(&entry.path) else { continue };
         let below = below.entry(root).or_default();
@@ -48,17 +74,21 @@ pub fn check(
             below.is_there = true;
             continue;
         }
-        below.absent += 1;
-        below.unfinished += u64::from(!has_durable(index));
+        below.gone.add(has_durable(index));
     }
-    let missing = |root: &Path, below: &Below| {
-        !below.is_there && below.absent > 0 && (below.unfinished > 0 || is_empty(root))
+    let missing = |root: &Path, Below { is_there, gone }: &Below| {
+        !is_there && gone.entries > 0 && (!gone.is_all_durable() || is_empty(root))
     };
-    if let Some((root, below)) = below.iter().find(|(root, below)| missing(root, below)) {
-        return Err(is_mounted(&holds_nothing_of(root, below.absent), transfer));
+    if let Some((root, Below { gone, .. })) = below.iter().find(|(root, below)| missing(root, below)) {
+        let how = if is_empty(root) { "is empty" } else { "has nothing of what was in it" };
+        let what = format!("{} {how}, and {gone} found there before", root.display());
+        return Err(is_mounted(&what, transfer));
     }
-    match roots.contents().find(|root| nowhere > 0 && is_empty(root)) {
-        Some(root) => Err(is_mounted(&holds_nothing_of(root, nowhere), transfer)),
+    match roots.contents().find(|root| !nowhere.is_all_durable() && is_empty(root)) {
+        Some(root) => {
+            let what = format!("{} is empty, and {nowhere} that may have been in it", root.display());
+            Err(is_mounted(&what, transfer))
+        }
         None => Ok(()),
     }
 }
@@ -67,9 +97,7 @@ pub fn check(
 #[derive(Default)]
 struct Named {
     is_folder: bool,
-    entries: u64,
-    /// The depot has not all of it.
-    is_unfinished: bool,
+    gone: Gone,
 }
 
 /// Fails where what is gone may come back, or was never there.
@@ -89,21 +117,18 @@ fn check_gone(
         // What has failed is known, and says nothing of what is there now.
         if !stored.failed.contains(&index) {
             named.is_folder |= components.next().is_some() || entry.kind == EntryKind::Directory;
-            named.entries += 1;
-            named.is_unfinished |= !has_durable(index);
+            named.gone.add(has_durable(index));
         }
     }
     for (root, name) in roots.gone() {
         let what = match all.get(name.as_bytes()) {
             None => return Err(root_failure(&RootError::Missing(root.into()))),
             // More may have been in it than what was found by then.
-            Some(Named { is_folder: true, entries, .. }) => {
-                format!("{} is gone, and {entries} entries of it are at the depot", root.display())
+            Some(Named { is_folder: true, gone }) => {
+                format!("{} is gone, and {gone} found there before", root.display())
             }
-            Some(Named { is_unfinished: true, .. }) => {
-                format!("{} is gone, and the depot has not all of it", root.display())
-            }
-            Some(_) => continue,
+            Some(Named { gone, .. }) if gone.is_all_durable() => continue,
+            Some(_) => format!("{} is gone, and the depot has not all of it", root.display()),
         };
         return Err(is_mounted(&what, transfer));
     }
@@ -112,13 +137,6 @@ fn check_gone(
 
 fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut names| names.next().is_none())
-}
-
-fn holds_nothing_of(root: &Path, absent: u64) -> String {
-    match is_empty(root) {
-        true => format!("{} is empty, and {absent} entries of it are at the depot", root.display()),
-        false => format!("{} has none of the {absent} entries that the depot has of it", root.display()),
-    }
 }
 
 fn is_mounted(what: &str, transfer: TransferId) -> Failure {
@@ -146,20 +164,23 @@ mod tests {
             std::fs::create_dir_all(folder.path().join(path)).unwrap();
         }
         let roots = Roots::open(&["a", "b", "c"].map(|root| folder.path().join(root))).unwrap();
-        let check = |found: &[&str], failed: &[u32], are_durable: bool| {
+        let check = |found: &[&str], failed: &[u32], durable: &[u32]| {
             let entries = found.iter().map(|path| entry(path)).collect();
             let stored = Stored { entries, failed: failed.iter().copied().map(EntryIndex).collect() };
-            let checked = check(&roots, &stored, |_| are_durable, TransferId([0; 16]));
+            let is_durable = |entry: EntryIndex| durable.contains(&entry.0);
+            let checked = check(&roots, &stored, is_durable, TransferId([0; 16]));
             checked.map_err(|failure| failure.message)
         };
-        assert!(check(&["a", "b", "c"], &[], false).is_ok(), "nothing was in them");
-        assert!(check(&["a", "a/gone", "a/x"], &[], false).is_ok(), "some of it is there");
-        assert!(check(&["b", "b/gone"], &[1], false).is_ok(), "it has failed");
-        let said = check(&["b", "b/gone", "b/too"], &[], true).unwrap_err();
-        assert!(said.contains("b is empty, and 2 entries"), "{said}");
-        assert!(check(&["c", "c/gone"], &[], true).is_ok(), "sent, and cleared away");
-        let said = check(&["c", "c/gone"], &[], false).unwrap_err();
-        assert!(said.contains("c has none of the 1 entries"), "{said}");
+        assert!(check(&["a", "b", "c"], &[], &[]).is_ok(), "nothing was in them");
+        assert!(check(&["a", "a/gone", "a/x"], &[], &[]).is_ok(), "some of it is there");
+        assert!(check(&["b", "b/gone"], &[1], &[]).is_ok(), "it has failed");
+        let said = check(&["b", "b/gone", "b/too"], &[], &[0, 1, 2]).unwrap_err();
+        assert!(said.contains("b is empty, and the depot has 2 of 2 entries found there"), "{said}");
+        let said = check(&["b", "b/gone", "b/too"], &[], &[0, 2]).unwrap_err();
+        assert!(said.contains("b is empty, and the depot has 1 of 2 entries found there"), "{said}");
+        assert!(check(&["c", "c/gone"], &[], &[0, 1]).is_ok(), "sent, and cleared away");
+        let said = check(&["c", "c/gone"], &[], &[0]).unwrap_err();
+        assert!(said.contains("c has nothing of what was in it, and the depot has 0 of 1 entry"), "{said}");
     }
 
     #[test]
@@ -183,7 +204,9 @@ mod tests {
         let said = check(&[link("a"), link("b")], &[], &[0]).unwrap_err();
         assert!(said.contains("b is gone, and the depot has not all of it"), "{said}");
         let said = check(&[link("a"), entry("b"), entry("b/c")], &[], &[0, 1, 2]).unwrap_err();
-        assert!(said.contains("b is gone, and 2 entries"), "{said}");
+        assert!(said.contains("b is gone, and the depot has 2 of 2 entries"), "{said}");
+        let said = check(&[link("a"), entry("b"), entry("b/c")], &[], &[0, 1]).unwrap_err();
+        assert!(said.contains("b is gone, and the depot has 1 of 2 entries"), "{said}");
         let said = check(&[link("a")], &[], &[0]).unwrap_err();
         assert!(said.contains("b does not exist"), "{said}");
     }
@@ -198,11 +221,11 @@ mod tests {
             let roots = Roots::open(&["c/", "d/"].map(|root| folder.path().join(root))).unwrap();
             let entries = ["x", "gone", "gone/too"].map(entry).into();
             let stored = Stored { entries, failed: failed.iter().copied().map(EntryIndex).collect() };
-            let checked = check(&roots, &stored, |entry| is_durable || entry.0 == 0, TransferId([0; 16]));
+            let checked = check(&roots, &stored, |entry| is_durable || entry.0 < 2, TransferId([0; 16]));
             checked.map_err(|failure| failure.message)
         };
         let said = check(&[], false).unwrap_err();
-        assert!(said.contains("d/ is empty, and 2 entries"), "{said}");
+        assert!(said.contains("d/ is empty, and the depot has 1 of 2 entries that may have been"), "{said}");
         assert!(check(&[], true).is_ok(), "sent, and cleared away");
         assert!(check(&[1, 2], false).is_ok(), "they have failed");
         std::fs::create_dir(folder.path().join("d/new")).unwrap();
