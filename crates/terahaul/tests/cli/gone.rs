@@ -62,10 +62,15 @@ fn of_an_interrupted_transfer_a_file_that_is_durable_is_kept_when_it_is_gone_and
     for file in ["a.bin", "b.bin"] {
         fs::remove_file(depot.path("src").join(file)).unwrap();
     }
-    let ran = depot.run(&["send", "src", "--json"]);
-    assert_eq!(ran.code, 7, "{}", ran.stdout);
-    assert_eq!(ran.event("failure")["path"], "src/b.bin");
-    said_kept(&ran, 1);
+    let [dry, ran] = [&["--dry-run"][..], &[]].map(|more| {
+        let ran = depot.run(&[&["send", "src", "--json"], more].concat());
+        assert_eq!(ran.code, 7, "{}", ran.stdout);
+        said_kept(&ran, 1);
+        ran
+    });
+    let failure = ran.event("failure");
+    assert_eq!((&failure["path"], &failure["cause"]), (&"src/b.bin".into(), &"vanished".into()));
+    assert_eq!(dry.event("failure"), failure, "a dry run foretells it");
     let link = ran.event("done")["link"].as_str().unwrap().to_owned();
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
     write_random(&depot.path("src/a.bin"), 4 << 20, 1);
@@ -96,9 +101,13 @@ fn a_run_before_the_disk_is_mounted_ends_with_an_error_and_the_next_one_goes_on(
             if let Some(file) = file {
                 fs::write(depot.path("src").join(file), "of the disk below").unwrap();
             }
-            let ran = depot.run(&["send", typed, "--json"]);
-            assert_eq!(ran.code, 5, "{}", ran.stdout);
-            let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+            let [dry, ran] = [&["-n"][..], &[]].map(|more| {
+                let ran = depot.run(&[&["send", typed, "--json"], more].concat());
+                (ran.code, ran.event("error"))
+            });
+            assert_eq!(dry, ran, "a dry run foretells it");
+            assert_eq!(ran.0, 5, "{}", ran.1);
+            let said = ran.1["message"].as_str().unwrap().to_owned();
             let id = before["id"].as_str().unwrap();
             assert!(said.contains("2 entries") && said.contains("mounted") && said.contains(id), "{said}");
             assert_eq!(depot.only_transfer()["state"], "open");
@@ -190,9 +199,13 @@ fn what_was_sent_may_be_cleared_away_for_what_is_new() {
     assert_eq!(send_as_user(&depot, &["src"]).code, 7);
     fs::remove_dir_all(depot.path("src")).unwrap();
     write_random(&depot.path("src/second"), 100_000, 2);
-    let ran = depot.run(&["send", "src", "--json"]);
-    assert_eq!(ran.code, 7, "'late' never arrived: {}", ran.stdout);
-    said_kept(&ran, 1);
+    let [dry, ran] = [&["-n"][..], &[]].map(|more| {
+        let ran = depot.run(&[&["send", "src", "--json"], more].concat());
+        assert_eq!(ran.code, 7, "'late' never arrived: {}", ran.stdout);
+        said_kept(&ran, 1);
+        ran
+    });
+    assert_eq!(dry.event("failure"), ran.event("failure"), "a dry run foretells it");
     let link = ran.event("done")["link"].as_str().unwrap().to_owned();
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
     assert!(["first", "second"].iter().all(|file| depot.path("dst/src").join(file).exists()));

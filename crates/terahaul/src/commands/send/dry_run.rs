@@ -1,29 +1,40 @@
 //! `terahaul send --dry-run`: what would be sent, and what the depot has already.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use terahaul_core::{Address, BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryPath, ReceiptEntry};
+use terahaul_core::{
+    Address, BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Disposition, EntryIndex, FailureCause,
+    ReceiptEntry, TransferId,
+};
+use terahaul_net::client::Stored;
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
+use super::awaited::{Awaited, Gone, MISSED, VANISHED, say_kept};
 use super::feed::text_of;
+use super::mounted;
 use crate::api::{Api, EntryRecord};
 use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, counted};
+use crate::output::{Event, Output, PathText, counted};
 use crate::settings::DepotSettings;
 
-/// The entries that an unfinished transfer of the same command has and that have not failed.
+/// What an unfinished transfer of the same command has.
 #[derive(Default)]
-struct Present(HashMap<EntryPath, There>);
+struct Present {
+    /// None where there is no such transfer.
+    transfer: Option<TransferId>,
+    stored: Stored,
+    /// Of each entry.
+    kept: Vec<Kept>,
+}
 
-/// An entry at the depot.
-struct There {
-    entry: Entry,
+/// What the depot has of an entry.
+#[derive(Clone, Copy, Default)]
+struct Kept {
     is_complete: bool,
-    /// Bytes of it that are kept there.
-    durable: ByteCount,
+    bytes: ByteCount,
 }
 
 pub async fn run(
@@ -39,31 +50,33 @@ pub async fn run(
     };
     let output = output.clone();
     blocking(move || {
-        let mut listing = Listing { present, output, count: Count::default() };
+        let mut listing = Listing::new(present, &roots, output)?;
         walk(&roots, &filter, 0, |batch| {
             listing.handle_batch(batch);
             ControlFlow::Continue(())
         });
-        listing.finish()
+        Ok(listing.finish())
     })
-    .await
+    .await?
 }
 
 async fn present(api: &Api, resume_key: &str) -> Result<Present, Failure> {
-    let mut present = Present::default();
-    let Some(transfer) = api.unfinished(resume_key).await? else { return Ok(present) };
+    let mut present = Present { transfer: api.unfinished(resume_key).await?, ..Present::default() };
+    let Some(transfer) = present.transfer else { return Ok(present) };
     let blocks = api.durable_blocks(transfer).await?;
     let keep = |record: EntryRecord| {
-        if record.state != "failed"
-            && let Ok(entry) = record.entry.to_entry()
-        {
+        if let Ok(entry) = record.entry.to_entry() {
             let is_complete = record.state == "complete";
             let size = entry.file_size().unwrap_or_default();
-            let durable = match record.address {
+            let bytes = match record.address {
                 Some(address) if !is_complete => durable_of(address, size, &blocks),
                 _ => size,
             };
-            present.0.insert(entry.path.clone(), There { entry, is_complete, durable });
+            if record.state == "failed" {
+                present.stored.failed.insert(EntryIndex(present.kept.len() as u32));
+            }
+            present.stored.entries.push(entry);
+            present.kept.push(Kept { is_complete, bytes });
         }
         Ok(())
     };
@@ -87,7 +100,9 @@ fn durable_of(address: Address, size: ByteCount, durable: &[BlockRun]) -> ByteCo
 }
 
 struct Listing {
-    present: Option<Present>,
+    /// Of each entry at the depot, if one is set.
+    kept: Option<Vec<Kept>>,
+    awaited: Awaited,
     output: Output,
     count: Count,
 }
@@ -98,48 +113,91 @@ struct Count {
     bytes: ByteCount,
     present_bytes: ByteCount,
     failed: u64,
+    /// Gone here, and all of them at the depot.
+    kept: usize,
 }
 
 impl Listing {
+    /// Fails where a run would, because a disk may be missing.
+    fn new(present: Option<Present>, roots: &Roots, output: Output) -> Result<Self, Failure> {
+        let (mut awaited, count) = (Awaited::default(), Count::default());
+        let Some(Present { transfer, stored, kept }) = present else {
+            return Ok(Self { kept: None, awaited, output, count });
+        };
+        if let Some(transfer) = transfer {
+            mounted::check(roots, &stored, |entry| kept_of(&kept, entry).is_complete, transfer)?;
+            awaited = Awaited::new(&stored.entries, &stored.failed, &BTreeSet::new());
+        }
+        Ok(Self { kept: Some(kept), awaited, output, count })
+    }
+
     fn handle_batch(&mut self, batch: Batch) {
-        for skipped in &batch.skipped {
-            self.count.failed += 1;
-            let path = text_of(skipped);
-            let message = skipped.message();
-            self.output.emit(&Event::Failure { path, cause: skipped.cause.name(), message: &message });
+        for skipped in batch.skipped {
+            self.name(text_of(&skipped), skipped.cause, &skipped.message());
+            if skipped.cause == FailureCause::Unreadable
+                && let Some(path) = skipped.entry
+            {
+                self.awaited.handle_unread(path, skipped.detail);
+            }
         }
         for entry in &batch.found {
-            let size = entry.file_size().unwrap_or_default();
-            let there = |present: &'_ Present| {
-                let there = present.0.get(&entry.path).filter(|there| there.entry.is_as(entry));
-                there.map_or((false, ByteCount(0)), |there| (there.is_complete, there.durable))
-            };
-            let there = self.present.as_ref().map(there);
-            let present = there.map(|(is_complete, _)| is_complete);
+            let (disposition, _) = self.awaited.handle_found(entry);
+            let kept = self.kept.as_ref().map(|kept| match disposition {
+                Disposition::Known(index) => kept_of(kept, index),
+                Disposition::New | Disposition::Changed(_) => Kept::default(),
+            });
             self.count.entries += 1;
-            self.count.bytes += size;
-            self.count.present_bytes += there.map_or(ByteCount(0), |(_, durable)| durable);
+            self.count.bytes += entry.file_size().unwrap_or_default();
+            self.count.present_bytes += kept.unwrap_or_default().bytes;
+            let present = kept.map(|kept| kept.is_complete);
             self.output.emit(&Event::Entry { entry: &ReceiptEntry::new(entry, None), present });
         }
     }
 
-    fn finish(self) -> Exit {
-        let Count { entries, bytes, present_bytes, failed } = self.count;
+    fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {
+        self.count.failed += 1;
+        self.output.emit(&Event::Failure { path, cause: cause.name(), message });
+    }
+
+    /// Names what a run would name at its end.
+    fn name_gone(&mut self) {
+        let at_depot = self.kept.take().unwrap_or_default();
+        let gone: Vec<_> = self.awaited.take_absent(|entry| kept_of(&at_depot, entry).is_complete).collect();
+        let vanished = FailureCause::Vanished;
+        let message = format!("{} ({VANISHED})", vanished.describe());
+        for (_, path, gone) in gone {
+            match gone {
+                Gone::Displaced => {}
+                Gone::Kept => self.count.kept += 1,
+                Gone::Vanished => self.name(PathText::from(&path), vanished, &message),
+            }
+        }
+        say_kept(self.count.kept, &self.output);
+        let missed: Vec<_> = self.awaited.take_missed().collect();
+        missed.iter().for_each(|path| self.name(PathText::from(path), vanished, MISSED));
+    }
+
+    fn finish(mut self) -> Exit {
+        let knows_depot = self.kept.is_some();
+        self.name_gone();
+        let Count { entries, bytes, present_bytes, failed, kept } = self.count;
         let left = ByteCount(bytes.0 - present_bytes.0);
-        let there = if self.present.is_some() {
-            format!("; {left} of them are not at the depot yet")
-        } else {
-            String::new()
-        };
+        let there =
+            if knows_depot { format!("; {left} of them are not at the depot yet") } else { String::new() };
         let text = format!("would send {}, {bytes}{there}", counted(entries, "entry", "entries"));
         let result = serde_json::json!({
             "dry_run": true,
             "entries": entries,
             "bytes": bytes,
-            "present_bytes": self.present.is_some().then_some(present_bytes),
+            "present_bytes": knows_depot.then_some(present_bytes),
             "failed": failed,
+            "kept": kept,
         });
         self.output.emit(&Event::Done { command: "send", result, text });
         if failed == 0 { Exit::Ok } else { Exit::Partial }
     }
+}
+
+fn kept_of(kept: &[Kept], entry: EntryIndex) -> Kept {
+    kept.get(entry.0 as usize).copied().unwrap_or_default()
 }

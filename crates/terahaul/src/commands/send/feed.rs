@@ -2,21 +2,18 @@
 //! beyond its first batch once that is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use terahaul_core::{
-    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume, take_below,
-};
+use terahaul_core::{Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime};
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
 use terahaul_wire::BatchBuilder;
 
 use super::ahead::Ahead;
+use super::awaited::{Awaited, Gone, MISSED, VANISHED, say_kept, upwards};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText, counted};
@@ -64,11 +61,7 @@ pub struct Fed {
 struct State<'a> {
     feed: &'a Feed,
     sending: Arc<Sending>,
-    resume: Resume,
-    /// What failed in an earlier run, or was replaced since, and was not found yet in this one.
-    missed: BTreeMap<EntryPath, EntryIndex>,
-    /// What could not be read, and why. What an earlier run has found there may be there still.
-    unread: BTreeMap<EntryPath, String>,
+    awaited: Awaited,
     /// Folders whose new time is not told.
     dated: u64,
     builder: BatchBuilder,
@@ -122,41 +115,14 @@ impl Feed {
     fn start(&self) -> Result<State<'_>, Failure> {
         // Whoever connects has failed, and says why.
         let Started { sending, stored, replaced, begun } = self.started.recv().map_err(|_| interrupted())?;
-        let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
-        let replaced =
-            indexed().filter(|(index, _)| replaced.contains(index) && !stored.failed.contains(index));
-        let mut replaced: Vec<_> = replaced.map(|(index, entry)| (index, entry.path.clone())).collect();
-        let is_live =
-            |index| !stored.failed.contains(&index) && !replaced.iter().any(|(other, _)| *other == index);
-        let live = indexed().filter(|(index, _)| is_live(*index));
-        let mut missed: BTreeMap<EntryPath, EntryIndex> = indexed()
-            .filter(|(index, _)| stored.failed.contains(index))
-            .map(|(index, entry)| (entry.path.clone(), index))
-            .collect();
-        // What was sent anew is not missed, nor is what was in a folder that is none any more.
-        for (_, entry) in live.clone() {
-            missed.remove(&entry.path);
-            if entry.kind != EntryKind::Directory {
-                take_below(&mut missed, &entry.path);
-            }
-        }
-        // Found again, it is sent anew; if it is not, something of it is lost.
-        missed.extend(replaced.iter().map(|(index, path)| (path.clone(), *index)));
-        let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
+        let awaited = Awaited::new(&stored.entries, &stored.failed, &replaced);
+        let path = |index: EntryIndex| Some(stored.entries.get(index.0 as usize)?.path.clone());
+        let mut replaced: Vec<_> =
+            replaced.difference(&stored.failed).filter_map(|index| Some((*index, path(*index)?))).collect();
         let fed = Fed { failed: stored.failed, ..Fed::default() };
-        let unread = BTreeMap::new();
         let sealed = begun.is_some_and(|begun| begun.seal);
-        let mut state = State {
-            feed: self,
-            sending,
-            resume,
-            missed,
-            unread,
-            dated: 0,
-            builder: BatchBuilder::default(),
-            sealed,
-            fed,
-        };
+        let mut state =
+            State { feed: self, sending, awaited, dated: 0, builder: BatchBuilder::default(), sealed, fed };
         state.fail_changed(&mut replaced)?;
         state.handle_batch(self.ahead.take_rest(begun))?;
         Ok(state)
@@ -172,12 +138,9 @@ impl State<'_> {
         batch.skipped.into_iter().try_for_each(|skipped| self.handle_skipped(skipped))?;
         let mut changed = Vec::new();
         for entry in batch.found {
-            self.missed.remove(&entry.path);
-            if entry.kind != EntryKind::Directory {
-                // What has failed where a folder was, and a file or a link is now, has no place any more.
-                self.fed.renewed.extend(take_below(&mut self.missed, &entry.path));
-            }
-            match self.resume.handle_found(&entry) {
+            let (disposition, displaced) = self.awaited.handle_found(&entry);
+            self.fed.renewed.extend(displaced);
+            match disposition {
                 Disposition::Known(_) => continue,
                 Disposition::New => {}
                 Disposition::Changed(index) if !self.has_room_for(index, &entry) => {
@@ -253,49 +216,38 @@ impl State<'_> {
                 .output
                 .notice(format!("{folders} of an earlier run: the transfer has room for few entries more"));
         }
-        for path in std::mem::take(&mut self.missed).into_keys() {
-            if self.is_unread(&path) {
-                continue;
-            }
-            let message = "failed in an earlier run or was replaced since, and there is nothing of it to send any more: to go on without it, remove this transfer and send again";
-            self.name(PathText::from(&path), FailureCause::Vanished, message);
+        let missed: Vec<_> = self.awaited.take_missed().collect();
+        for path in missed {
+            self.name(PathText::from(&path), FailureCause::Vanished, MISSED);
         }
         Ok(self.fed)
     }
 
-    /// What is gone fails, but for what the depot has all of: whoever sends may remove it then.
+    /// What is gone fails, but for what the depot has all of.
     fn settle_absent(&mut self) -> Vec<EntryFailure> {
         let mut absent = Vec::new();
-        for Absent { index, entry, displaced } in std::mem::take(&mut self.resume).into_absent() {
-            // What is durable of what cannot be seen stays; what is not fails when it is read.
-            if self.is_unread(&entry.path) {
-                continue;
-            }
-            if displaced {
-                self.fed.renewed.insert(index);
-                let detail = "what was a folder above it is none any more".to_owned();
-                absent.push(EntryFailure { entry: index, cause: FailureCause::Changed, detail });
-                continue;
-            }
-            if self.sending.has_durable(index) {
-                self.fed.kept += 1;
-                continue;
-            }
-            let detail = "it was there when an earlier run began".to_owned();
-            absent.push(EntryFailure { entry: index, cause: FailureCause::Vanished, detail });
+        for (entry, _, gone) in self.awaited.take_absent(|entry| self.sending.has_durable(entry)) {
+            let (cause, detail) = match gone {
+                Gone::Kept => {
+                    self.fed.kept += 1;
+                    continue;
+                }
+                Gone::Displaced => {
+                    self.fed.renewed.insert(entry);
+                    (FailureCause::Changed, "what was a folder above it is none any more")
+                }
+                Gone::Vanished => (FailureCause::Vanished, VANISHED),
+            };
+            absent.push(EntryFailure { entry, cause, detail: detail.to_owned() });
         }
-        match self.fed.kept {
-            0 => {}
-            1 => self.feed.output.notice("1 entry is gone here and kept at the depot"),
-            kept => self.feed.output.notice(format!("{kept} entries are gone here and kept at the depot")),
-        }
+        say_kept(self.fed.kept, &self.feed.output);
         self.fed.failed.extend(absent.iter().map(|failure| failure.entry));
         absent
     }
 
     /// What could not be read and is in no declared folder (globs send none for its own sake) is declared, so that something fails.
     fn declare_unread(&mut self) -> Result<(), Failure> {
-        if self.unread.is_empty() {
+        if self.awaited.unread().is_empty() {
             return Ok(());
         }
         // What was found last is looked up, too.
@@ -304,7 +256,7 @@ impl State<'_> {
         }
         let is_declared = |path: &EntryPath| self.feed.source.find(path).is_some();
         let strange = |path: &&EntryPath| !is_declared(path) && self.folder_of(path).is_none();
-        let strange: Vec<_> = self.unread.keys().filter(strange).cloned().collect();
+        let strange: Vec<_> = self.awaited.unread().keys().filter(strange).cloned().collect();
         for path in strange {
             // Nothing more is known of it, and no end ever makes it.
             let mtime = Mtime { seconds: 0, nanos: 0 };
@@ -326,7 +278,7 @@ impl State<'_> {
     /// run sends the rest of it under the same link.
     fn fail_unread(&mut self) -> Vec<EntryFailure> {
         let mut failures = BTreeMap::new();
-        for (path, detail) in &self.unread {
+        for (path, detail) in self.awaited.unread() {
             let Some(entry) = self.folder_of(path) else { continue };
             let (cause, detail) = (FailureCause::Unreadable, detail.clone());
             failures.entry(entry).or_insert(EntryFailure { entry, cause, detail });
@@ -334,11 +286,6 @@ impl State<'_> {
         self.fed.failed.extend(failures.keys());
         self.fed.unread.extend(failures.keys());
         failures.into_values().collect()
-    }
-
-    /// Whether it, or a folder it is in, could not be read.
-    fn is_unread(&self, path: &EntryPath) -> bool {
-        !self.unread.is_empty() && upwards(path).any(|path| self.unread.contains_key(&path))
     }
 
     fn handle_skipped(&mut self, skipped: Skipped) -> Result<(), Failure> {
@@ -354,7 +301,7 @@ impl State<'_> {
         self.name(text_of(&skipped), skipped.cause, &message);
         // What is gone, or never can be sent, is nothing that another run would send.
         if is_unreadable && let Some(path) = skipped.entry {
-            self.unread.insert(path, skipped.detail);
+            self.awaited.handle_unread(path, skipped.detail);
         }
         Ok(())
     }
@@ -378,13 +325,4 @@ pub fn text_of(skipped: &Skipped) -> PathText {
 fn is_top(skipped: &Skipped) -> bool {
     let path = skipped.path.as_os_str().as_bytes();
     skipped.entry.is_none() && (path.is_empty() || path.ends_with(b"/"))
-}
-
-fn entry_path(path: &Path) -> Option<EntryPath> {
-    EntryPath::new(path.as_os_str().as_bytes()).ok()
-}
-
-/// The path, and those of the folders it is in.
-fn upwards(path: &EntryPath) -> impl Iterator<Item = EntryPath> {
-    Path::new(OsStr::from_bytes(path.as_bytes())).ancestors().filter_map(entry_path)
 }

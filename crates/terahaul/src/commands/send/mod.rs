@@ -1,6 +1,7 @@
 //! `terahaul send`
 
 mod ahead;
+mod awaited;
 mod dry_run;
 mod feed;
 mod mounted;
