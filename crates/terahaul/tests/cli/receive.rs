@@ -211,13 +211,31 @@ fn a_file_of_the_same_size_and_time_with_other_content_is_not_taken_for_the_same
     write_tree(&depot.path("src"));
     let link = depot.send(&["src"]);
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
-    let path = depot.path("dst/src/large.bin");
-    let time = path.metadata().unwrap().modified().unwrap();
-    write_random(&path, 9_000_001, 77);
-    std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    let spoil = |name: &str, len| {
+        let path = depot.path("dst/src").join(name);
+        let time = path.metadata().unwrap().modified().unwrap();
+        write_random(&path, len, 77);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    spoil("large.bin", 9_000_001);
     let ran = depot.run(&["receive", &link, "dst"]);
     assert_eq!(ran.code, 8, "{}", ran.stderr);
     assert!(ran.stderr.contains("src/large.bin") && ran.stderr.contains("--overwrite"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("more like it"), "{}", ran.stderr);
+    spoil("sub/many/7.bin", 1007);
+    let ran = depot.run(&["receive", &link, "dst", "--json"]);
+    let named: Vec<_> = ran
+        .events_named("failure")
+        .iter()
+        .map(|failure| [&failure["path"], &failure["cause"]].map(|field| field.as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(named, [["src/large.bin", "exists"], ["src/sub/many/7.bin", "exists"]]);
+    let error = ran.event("error");
+    assert_eq!((ran.code, &error["exit"]), (8, &8.into()));
+    let said = error["message"].as_str().unwrap();
+    assert!(said.contains("src/large.bin") && said.contains("(and 1 more like it)"), "{said}");
+    let ran = depot.run(&["receive", &link, "dst"]);
+    assert!(ran.stderr.contains("src/sub/many/7.bin"), "{}", ran.stderr);
     assert_eq!(depot.run(&["receive", &link, "dst", "--overwrite"]).code, 0);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }

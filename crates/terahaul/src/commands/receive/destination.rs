@@ -19,8 +19,8 @@ use terahaul_wire::{Batch, Failed};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
 
-/// Collisions that are named; there may be a million more.
-const MOST_NAMED: usize = 20;
+/// Things in the way that are named; there may be a million more.
+pub(super) const MOST_NAMED: usize = 20;
 
 /// The failure's code where something else has an entry's name.
 pub const COLLISION: &str = "collision";

@@ -1,19 +1,19 @@
 //! Whether what was written is what the depot signed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{Entry, EntryIndex, Hash, empty_file_hash};
+use terahaul_core::{Entry, EntryIndex, EntryPath, Hash, empty_file_hash};
 use terahaul_net::client::Received;
 use terahaul_tree::Verdict;
 
-use super::destination::{Folder, record_failure};
+use super::destination::{Folder, MOST_NAMED, record_failure};
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::receipts::fetch;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, counted};
+use crate::output::{Event, Output, PathText, counted};
 use crate::proof::{ReceiptFile, RootCheck, check_root, file_hashes};
 
 /// Checks signature and entries before anything gets its final name. Returns how many files were compared.
@@ -72,8 +72,8 @@ pub async fn check_skipped(
     let count = counted(skipped.len() as u64, "entry that is", "entries that are");
     output.notice(format!("reading again {count} there already, to compare with the receipt"));
     let receipt = receipt_of(api, received).await?;
-    let (folder, dir) = (Arc::clone(folder), dir.to_owned());
-    blocking(move || read_again(&folder, &skipped, &receipt, &dir)).await?
+    let (folder, dir, output) = (Arc::clone(folder), dir.to_owned(), output.clone());
+    blocking(move || read_again(&folder, &skipped, &receipt, &dir, &output)).await?
 }
 
 fn read_again(
@@ -81,6 +81,7 @@ fn read_again(
     skipped: &BTreeSet<EntryIndex>,
     receipt: &ReceiptFile,
     dir: &Path,
+    output: &Output,
 ) -> Result<u64, Failure> {
     let arrived = Known::of(folder)?.arrived;
     let expected = arrived.iter().filter(|index| skipped.contains(index)).count();
@@ -104,39 +105,77 @@ fn read_again(
     if entries.len() != expected {
         return Err(not_signed("the number of entries"));
     }
-    let (count, mut different) = (entries.len() as u64, None);
+    let (count, mut different) = (entries.len() as u64, Different::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    terahaul_tree::verify(dir, entries.into_iter(), threads, |_, entry, verdict| {
-        let problem = match verdict {
-            Verdict::Same => return,
-            Verdict::Unreadable(why) => Failure::new(
-                Exit::Unexpected,
-                format!(
-                    "{} is there already and could not be read ({why}): check its permissions",
-                    entry.path
-                ),
-            ),
-            Verdict::Missing | Verdict::OtherKind(_) | Verdict::OtherSize(_) | Verdict::OtherTarget(_) => {
-                Failure::new(
-                    Exit::Unexpected,
-                    format!(
-                        "{} was there already, and was changed or removed while the rest was received: run the same command again",
-                        entry.path
-                    ),
-                )
-            }
-            Verdict::OtherContent(_) => Failure::new(
-                Exit::VerifyFailed,
-                format!(
-                    "{} has the size and time of what was sent, and other content: --overwrite replaces it",
-                    entry.path
-                ),
-            ),
-        };
-        different.get_or_insert(problem);
+    terahaul_tree::verify(dir, entries.into_iter(), threads, |at, entry, verdict| {
+        different.handle(at, entry, verdict);
     })
     .map_err(|error| Failure::file("opened", dir, &error))?;
-    different.map_or(Ok(count), Err)
+    different.settle(output).map_or(Ok(count), Err)
+}
+
+/// How something that is there already is not what was sent; the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    Content,
+    Unreadable,
+    Changed,
+}
+
+/// What is there already and is not what was sent.
+#[derive(Default)]
+struct Different {
+    /// By how, and in the transfer's order; there may be a million more.
+    named: BTreeMap<(Difference, usize), (EntryPath, String)>,
+    counts: BTreeMap<Difference, u64>,
+}
+
+impl Different {
+    fn handle(&mut self, at: usize, entry: &Entry, verdict: Verdict) {
+        let (how, why) = match verdict {
+            Verdict::Same => return,
+            Verdict::Unreadable(why) => {
+                (Difference::Unreadable, format!("is there already and could not be read ({why})"))
+            }
+            Verdict::Missing | Verdict::OtherKind(_) | Verdict::OtherSize(_) | Verdict::OtherTarget(_) => (
+                Difference::Changed,
+                "was there already, and was changed or removed while the rest was received".to_owned(),
+            ),
+            Verdict::OtherContent(_) => {
+                (Difference::Content, "has the size and time of what was sent, and other content".to_owned())
+            }
+        };
+        *self.counts.entry(how).or_default() += 1;
+        self.named.insert((how, at), (entry.path.clone(), why));
+        if self.named.len() > MOST_NAMED {
+            self.named.pop_last();
+        }
+    }
+
+    /// Names them, and says of the gravest how many there are.
+    fn settle(&self, output: &Output) -> Option<Failure> {
+        // For people the first is named at the end, by the error.
+        let said = usize::from(!output.is_json());
+        for (&(how, _), (path, message)) in self.named.iter().skip(said) {
+            let cause = match how {
+                Difference::Content => "exists",
+                Difference::Unreadable => "unreadable",
+                Difference::Changed => "changed",
+            };
+            output.emit(&Event::Failure { path: PathText::from(path), cause, message });
+        }
+        let (&(how, _), (path, why)) = self.named.first_key_value()?;
+        let more = match self.counts.get(&how).map_or(0, |count| count - 1) {
+            0 => String::new(),
+            more => format!(" (and {more} more like it)"),
+        };
+        let (exit, remedy) = match how {
+            Difference::Content => (Exit::VerifyFailed, "--overwrite replaces files"),
+            Difference::Unreadable => (Exit::Unexpected, "check its permissions"),
+            Difference::Changed => (Exit::Unexpected, "run the same command again"),
+        };
+        Some(Failure::new(exit, format!("{path} {why}{more}: {remedy}")))
+    }
 }
 
 /// What this end knows of the entries that arrived at the depot.
