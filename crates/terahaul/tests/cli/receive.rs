@@ -240,6 +240,39 @@ fn a_file_of_the_same_size_and_time_with_other_content_is_not_taken_for_the_same
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// Only one was named, and was said to have to be moved away, though the same command takes it for what was sent.
+#[test]
+fn files_that_come_into_the_way_while_others_are_received_are_named_and_compared_by_the_next_run() {
+    let depot = Depot::start();
+    for name in ["a", "b"] {
+        write_random(&depot.path("src").join(name), 1000, 1);
+    }
+    write_random(&depot.path("src/large"), 24 << 20, 2);
+    let link = depot.send(&["src"]);
+    let receive = ["receive", &link, "dst", "--json"];
+    let slowly = ["--limit", "16MB", "--channels", "1"];
+    let receiver = spawn(depot.command(&[&receive[..], &slowly].concat()));
+    wait_for_journal(&depot.path("dst"));
+    std::fs::create_dir_all(depot.path("dst/src")).unwrap();
+    for name in ["src/a", "src/b"] {
+        let (from, to) = (depot.path(name), depot.path("dst").join(name));
+        std::fs::copy(&from, &to).unwrap();
+        let time = from.metadata().unwrap().modified().unwrap();
+        std::fs::File::options().write(true).open(&to).unwrap().set_modified(time).unwrap();
+    }
+    let ran = Ran::of_child(receiver);
+    let named: Vec<_> = ran.events_named("failure").iter().map(|failure| failure["path"].clone()).collect();
+    assert_eq!(named, ["src/a", "src/b"], "{}", ran.stdout);
+    let error = ran.event("error");
+    assert_eq!((ran.code, &error["code"]), (2, &"collision".into()));
+    let said = error["message"].as_str().unwrap();
+    assert!(said.contains("(and 1 more like it)") && said.contains("kept here"), "{said}");
+    assert_eq!(said.matches("overwrit").count(), 1, "{said}");
+    let ran = depot.run(&receive);
+    assert_eq!((ran.code, &ran.event("done")["already_there"]), (0, &2.into()), "{}", ran.stdout);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
 /// Its disk returns other bytes without an error, and lacks the end of what it had.
 #[test]
 fn what_a_depots_disk_has_damaged_is_named_and_the_rest_received() {

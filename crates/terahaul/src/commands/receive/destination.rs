@@ -13,7 +13,7 @@ use terahaul_core::{
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger, LedgerError};
-use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink};
+use terahaul_tree::{Collision, Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink};
 use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
@@ -225,6 +225,40 @@ pub(super) fn name_in_the_way(path: &EntryPath, obstacle: &Obstacle, output: &Ou
 pub(super) fn in_the_way(path: &EntryPath, Obstacle { why, remedy }: &Obstacle) -> Failure {
     let message = format!("{path} {why}, and nothing was changed: {remedy}, or choose another folder");
     Failure { code: COLLISION.into(), ..Failure::usage(message) }
+}
+
+/// What has come into the way of entries that had arrived by then: named, and as an error. The first is for people named by that alone.
+pub(super) fn came_in_the_way(collisions: &[Collision], output: &Output) -> Failure {
+    let said = usize::from(!output.is_json());
+    for Collision { path, existing, .. } in collisions.iter().take(MOST_NAMED).skip(said) {
+        let (path, message) = (PathText::from(path.as_bytes()), format!("exists already as {existing}"));
+        output.emit(&Event::Failure { path, cause: "exists", message: &message });
+    }
+    let first = collisions.first();
+    let what = first.map_or_else(
+        || "something is in the way".into(),
+        |Collision { path, existing, .. }| format!("{path} exists already as {existing}"),
+    );
+    let more = match collisions.len() {
+        0 | 1 => String::new(),
+        // Of many not all are looked for.
+        count if count > MOST_NAMED => format!(" (and at least {} more like it)", count - 1),
+        count => format!(" (and {} more like it)", count - 1),
+    };
+    // What is the same as what was sent is in nobody's way in the next run.
+    let remedy = match collisions.iter().all(|collision| collision.replaceable) {
+        true => {
+            "run the same command again, which compares it with what was sent (--overwrite replaces files)"
+        }
+        false => "move it away, or choose another folder",
+    };
+    kept_for_the_same(Failure { code: COLLISION.into(), ..Failure::usage(format!("{what}{more}: {remedy}")) })
+}
+
+/// Says that another run need not receive again what has arrived.
+pub(super) fn kept_for_the_same(failure: Failure) -> Failure {
+    let message = format!("{}; what has arrived is kept here for the same command", failure.message);
+    Failure { message, ..failure }
 }
 
 impl Folder {

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, counted};
 use crate::settings::{Environment, Target};
-use destination::{COLLISION, Folder};
+use destination::{COLLISION, Folder, came_in_the_way, kept_for_the_same};
 
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let began = Instant::now();
@@ -57,10 +57,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
             blocking(move || folder.discard()).await?;
             return Err(failure);
         }
-        Err(failure) if failure.code == COLLISION => {
-            let message = format!("{}; what has arrived is kept here for the same command", failure.message);
-            return Err(Failure { message, ..failure });
-        }
+        Err(failure) if failure.code == COLLISION => return Err(kept_for_the_same(failure)),
         other => other?,
     };
     if let Some(receipt) = &args.receipt {
@@ -76,7 +73,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         publisher.sink.publish(overwrite)
     })
     .await?
-    .map_err(|error| publish_failure(&error))?;
+    .map_err(|error| publish_failure(&error, output))?;
     let kept = match &args.receipt {
         Some(path) => interrupt.guard(receipts::keep(&api, target.transfer, path, &|| ())).await,
         None => Ok(()),
@@ -156,13 +153,9 @@ fn open_failure(error: &OpenError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-fn publish_failure(error: &PublishError) -> Failure {
+fn publish_failure(error: &PublishError, output: &Output) -> Failure {
     match error {
-        PublishError::Collisions(collisions) => {
-            let helps = collisions.iter().all(|collision| collision.replaceable);
-            let remedy = if helps { " (--overwrite replaces files)" } else { "" };
-            Failure { code: COLLISION.into(), ..Failure::usage(format!("{error}{remedy}")) }
-        }
+        PublishError::Collisions(collisions) => came_in_the_way(collisions, output),
         PublishError::Sink(terahaul_store::SinkError::Full(_)) => {
             Failure::new(Exit::NoSpace, error.to_string())
         }
