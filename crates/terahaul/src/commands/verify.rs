@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::cli::VerifyArgs;
 use crate::commands::may_be_link;
 use crate::commands::receipts::unnamed;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, counted};
 use crate::proof::ReceiptFile;
 use crate::settings::{Environment, Target};
 
@@ -83,9 +83,10 @@ impl Comparison {
     fn run(self, file: File) -> Result<Exit, Failure> {
         let receipt = ReceiptFile::check(file)?;
         if !receipt.failures.is_empty() {
-            self.output.notice(format!(
-                "{} entries did not arrive, as the receipt says; they are not compared",
-                receipt.failures.len()
+            self.output.notice(counted(
+                receipt.failures.len() as u64,
+                "entry did not arrive, as the receipt says, and is not compared",
+                "entries did not arrive, as the receipt says, and are not compared",
             ));
         }
         let mut count = Count::default();
@@ -156,7 +157,7 @@ impl Comparison {
                         });
                     }
                 });
-            compared.map_err(|error| Failure::file("opened", &self.dir, &error))?;
+            compared.map_err(|error| unopened(&self.dir, &error))?;
             reader.join().map_err(|_| Failure::new(Exit::Unexpected, "reading the receipt failed"))?
         })
     }
@@ -201,6 +202,16 @@ impl Comparison {
             ControlFlow::Continue(())
         });
         Ok(())
+    }
+}
+
+fn unopened(dir: &Path, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::NotADirectory => Failure::usage(format!(
+            "{} is not a folder: give the folder that the files are in, as they were received",
+            dir.display()
+        )),
+        _ => Failure::file("opened", dir, error),
     }
 }
 

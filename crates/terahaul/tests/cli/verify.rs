@@ -71,6 +71,13 @@ fn a_pattern_that_selects_nothing_verifies_nothing() {
 }
 
 #[test]
+fn a_file_in_the_place_of_the_folder_is_a_mistake_on_the_command_line() {
+    let (depot, _) = received();
+    let ran = depot.run(&["verify", "r.json", "dst/src/large.bin"]);
+    assert_eq!((ran.code, ran.stderr.contains("is not a folder")), (2, true), "{}", ran.stderr);
+}
+
+#[test]
 fn a_receipt_that_cannot_be_read_says_nothing_about_the_files() {
     let (depot, _) = received();
     let ran = depot.run(&["verify", "src", "dst"]);
