@@ -19,7 +19,7 @@ const LONGEST_FLUSH: Duration = Duration::from_secs(600);
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The connection failed.
-    #[error("the control connection was lost: {0}")]
+    #[error("the control connection was lost: {}", why_lost(.0))]
     Connection(#[from] std::io::Error),
     /// The other end closed it.
     #[error("the other end closed the control connection")]
@@ -33,6 +33,15 @@ pub enum ControlError {
     /// Bytes that are not a message.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+}
+
+/// Why a connection failed, in words for its user: the TLS library's own, for an end that comes without a farewell, lead to its
+/// documentation.
+pub fn why_lost(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 /// Reads messages.
@@ -237,6 +246,16 @@ mod tests {
             "{:?}",
             began.elapsed()
         );
+    }
+
+    #[test]
+    fn a_connection_that_ends_without_a_farewell_is_said_to_be_closed() {
+        let cut =
+            std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "peer closed connection: https://docs.rs");
+        let said = ControlError::from(cut).to_string();
+        assert_eq!(said, "the control connection was lost: the connection was closed");
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        assert!(ControlError::from(reset).to_string().contains("reset"));
     }
 
     /// Whoever is not known yet cannot have a megabyte kept for a message.

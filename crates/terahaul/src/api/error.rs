@@ -4,6 +4,7 @@ use std::error::Error;
 
 use serde::Deserialize;
 use terahaul_net::client::ClientError;
+use terahaul_net::control::why_lost;
 
 use crate::exit::{Exit, Failure};
 
@@ -92,11 +93,7 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
     while let Some(next) = deepest.source() {
         deepest = next;
     }
-    match deepest.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-        // The TLS library's words lead to its documentation.
-        Some(std::io::ErrorKind::UnexpectedEof) => "the connection was closed".to_owned(),
-        _ => deepest.to_string(),
-    }
+    deepest.downcast_ref().map_or_else(|| deepest.to_string(), why_lost)
 }
 
 fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
