@@ -33,7 +33,17 @@ pub enum CopyError {
         /// Why not.
         source: std::io::Error,
     },
-    /// ssh ended before the greeting.
+    /// ssh ended before the greeting, with the code that stands both for its own failures and for a far side that a signal has ended.
+    #[error(
+        "ssh did not reach {host}, or 'terahaul' there was ended by a signal, as a damaged one is ({status}): see what it said above, and try 'ssh {host}' with the same key, port and options; if that works, --install replaces 'terahaul' there"
+    )]
+    NotHeard {
+        /// Where to.
+        host: String,
+        /// How it ended.
+        status: String,
+    },
+    /// ssh ended, with what runs on any host.
     #[error(
         "ssh did not reach {host} ({status}): see what it said above, and try 'ssh {host}' with the same key, port and options"
     )]
@@ -244,6 +254,7 @@ impl CopyError {
         };
         match self {
             Self::NoSsh { .. }
+            | Self::NotHeard { .. }
             | Self::SshFailed { .. }
             | Self::NotInstalled { .. }
             | Self::NotTerahaul { .. } => CopyErrorKind::Unreachable,
@@ -309,11 +320,12 @@ impl CopyError {
         }
     }
 
-    /// Whether the other host lacks the program, or has one of another version: of one that was before copies, it is known only that it
-    /// does not answer.
+    /// Whether the other host lacks the program, or may have a damaged one or one of another version: of one that was before copies, it
+    /// is known only that it does not answer.
     pub(crate) fn is_curable_by_installing(&self) -> bool {
         match self {
-            Self::NotInstalled { .. } | Self::NotTerahaul { .. } => true,
+            // If ssh is at fault, it fails with what finds out of which kind the other host is, too.
+            Self::NotInstalled { .. } | Self::NotTerahaul { .. } | Self::NotHeard { .. } => true,
             Self::Far(refusal) => refusal.reason == Reason::Version,
             _ => false,
         }

@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use crate::error::CopyError;
 use crate::operand::Host;
 use crate::overheard::said_before;
-use crate::ssh::{NOT_EXECUTABLE, Ssh, describe};
+use crate::ssh::{NOT_EXECUTABLE, Ssh, describe, is_of_ssh};
 
 /// Where it goes: a folder that is the user's own, and that [`Ssh`] looks into.
 pub(crate) const INSTALLED: &str = "~/.local/bin/terahaul";
@@ -17,21 +17,28 @@ fn command(len: u64) -> String {
     )
 }
 
-/// Copies the running program to the other host.
-pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
-    let failed = |detail: String| CopyError::InstallFailed { host: host.destination(), detail };
+/// Whether the running program is for the other host, which is asked.
+pub(crate) async fn check(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     let here = rustix::system::uname();
     let here = format!("{} {}", here.sysname().to_string_lossy(), here.machine().to_string_lossy());
     let (status, said) = ssh.run(host, "uname -sm", Stdio::null()).await?;
+    if is_of_ssh(status) {
+        return Err(CopyError::SshFailed { host: host.destination(), status: describe(status) });
+    }
     if !status.success() {
-        return Err(failed(said_before(&describe(status), &said)));
+        return Err(failed(host, said_before(&describe(status), &said)));
     }
     // A shell's greeting comes first.
     let said = String::from_utf8_lossy(&said);
     let there = said.lines().last().unwrap_or_default().trim();
-    if there != here {
-        return Err(failed(format!("it is {there}, and this program is for {here}")));
+    match there == here {
+        true => Ok(()),
+        false => Err(failed(host, format!("it is {there}, and this program is for {here}"))),
     }
+}
+
+/// Copies the running program to the other host.
+pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     let program = std::env::current_exe().and_then(std::fs::File::open);
     let (program, len) =
         program.and_then(|file| file.metadata().map(|found| (file, found.len()))).map_err(|error| {
@@ -39,8 +46,12 @@ pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
         })?;
     match ssh.run(host, &command(len), program.into()).await? {
         (status, _) if status.success() => Ok(()),
-        (status, _) => Err(failed(why_not(status))),
+        (status, _) => Err(failed(host, why_not(status))),
     }
+}
+
+fn failed(host: &Host, detail: String) -> CopyError {
+    CopyError::InstallFailed { host: host.destination(), detail }
 }
 
 /// Why what was copied is not installed. What the other host's shell says of it goes to the user.

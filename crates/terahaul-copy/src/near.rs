@@ -13,7 +13,7 @@ use yamux::Stream;
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
-use crate::install::{INSTALLED, install};
+use crate::install::{self, INSTALLED};
 use crate::operand::Host;
 use crate::overheard::Overheard;
 use crate::ssh::{Running, Ssh, describe, explain};
@@ -95,8 +95,9 @@ impl FarSide {
             opened => return opened,
         };
         tracing::debug!("{error}");
+        install::check(ssh, host).await?;
         report.installing(&host.destination());
-        install(ssh, host).await?;
+        install::install(ssh, host).await?;
         let installed = Ssh { far_command: Some(INSTALLED.to_owned()), ..ssh.clone() };
         Self::greet(&installed, host, &request).await
     }

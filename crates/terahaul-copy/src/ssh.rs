@@ -192,13 +192,19 @@ pub(crate) fn explain<R>(host: &Host, status: ExitStatus, heard: &Overheard<R>) 
     let name = host.destination();
     match status.code() {
         Some(NOT_FOUND | NOT_EXECUTABLE) => CopyError::NotInstalled { host: name },
-        // ssh's own failures.
-        Some(255) | None => CopyError::SshFailed { host: name, status: describe(status) },
+        _ if is_of_ssh(status) => CopyError::NotHeard { host: name, status: describe(status) },
+        // It was ended by something here.
+        None => CopyError::SshFailed { host: name, status: describe(status) },
         Some(_) => {
             let detail = heard.after(&format!("it ended with {}", describe(status)));
             CopyError::NotTerahaul { host: name, detail }
         }
     }
+}
+
+/// Whether ssh has failed; or what it ran there was ended by a signal, which it tells by no other code.
+pub(crate) fn is_of_ssh(status: ExitStatus) -> bool {
+    status.code() == Some(255)
 }
 
 pub(crate) fn describe(status: ExitStatus) -> String {

@@ -39,6 +39,32 @@ fn a_program_that_is_too_old_to_answer_is_replaced_and_without_the_flag_it_is_sa
     assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
 }
 
+/// ssh tells no end by a signal from a failure of its own, and so it was said not to reach the host.
+#[test]
+fn a_program_that_dies_at_once_is_replaced_and_without_the_flag_it_is_said_that_it_can_be() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("far-home/.local/bin")).unwrap();
+    ssh.script("far-home/.local/bin/terahaul", "kill -SEGV $$");
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("ended by a signal") && ran.stderr.contains("--install"), "{}", ran.stderr);
+    let ran = Ran::of(ssh.bare(&["--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+}
+
+#[test]
+fn nothing_is_said_to_be_installed_where_ssh_is_at_fault() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let rsh = ssh.script("no-ssh", &format!("echo asked >> {}; exit 255", ssh.path("asked").display()));
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!((ran.code, ran.stderr.lines().count()), (3, 1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ssh did not reach far (exit code 255)"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("asked")).unwrap().lines().count(), 2, "once more");
+}
+
 #[test]
 fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
     let ssh = Sshd::start();
