@@ -27,7 +27,7 @@ pub enum Exit {
     VerifyFailed = 8,
     /// Some files of a copy had vanished when they were to be read; everything else arrived. As rsync's.
     Vanished = 24,
-    /// Ended by Ctrl-C or a request to terminate; can be resumed.
+    /// Ended by Ctrl-C, a request to terminate or the end of its terminal; can be resumed.
     Interrupted = 130,
 }
 

@@ -1,8 +1,8 @@
-//! Ctrl-C and requests to terminate: the first stops in good order, the second at once.
+//! Ctrl-C, requests to terminate and terminals that go away: the first stops in good order, the second at once.
 
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Failure};
@@ -19,6 +19,11 @@ pub struct Interrupt(watch::Receiver<bool>);
 impl Interrupt {
     /// Listens from now on. Needs a Tokio runtime.
     pub fn listen() -> std::io::Result<Self> {
+        // A handler would undo what whoever started this process has asked for.
+        let mut hangup = match is_ignored(SignalKind::hangup()) {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (set, state) = watch::channel(false);
@@ -28,6 +33,7 @@ impl Interrupt {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    () = next(&mut hangup) => {}
                 }
                 if first.get_or_insert_with(Instant::now).elapsed() > SAME {
                     std::process::exit(i32::from(Exit::Interrupted.number()));
@@ -71,4 +77,20 @@ impl Interrupt {
             () = self.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
     }
+}
+
+/// Returns with the next of these signals, if they are taken.
+async fn next(signals: &mut Option<Signal>) {
+    match signals {
+        Some(signals) => _ = signals.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether this process was started with the signal ignored, as `nohup` does. Where that cannot be seen, it counts as such.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }

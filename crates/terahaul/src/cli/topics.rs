@@ -194,8 +194,8 @@ Exit codes, the same for every command:
     8  verify_failed  what was checked is not what was signed
    24  vanished       cp: some files were gone when they were to be read; the
                       rest arrived
-  130  interrupted    ended by Ctrl-C or a request to terminate; run the same
-                      command again to resume
+  130  interrupted    ended by Ctrl-C, a request to terminate or the end of its
+                      terminal; run the same command again to resume
 
 With --json the last line is an object with \"event\":\"error\", the code's name
 and its number, when the exit code is none of 0, 7 and 24; 'cp --max-delete'

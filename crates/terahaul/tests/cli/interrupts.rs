@@ -1,7 +1,10 @@
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::rig::{Depot, Ran, assert_same, send_signal, spawn, terahaul, wait_for, wait_until, write_random};
+use crate::rig::{
+    Depot, Ran, assert_same, send_signal, spawn, terahaul, terahaul_through, wait_for, wait_until,
+    write_random,
+};
 
 #[test]
 fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
@@ -60,24 +63,42 @@ fn a_command_that_waits_for_its_stdin_ends_at_the_first_signal() {
         &["login", "https://127.0.0.1:1/"],
         &["far"],
     ];
-    for args in commands {
+    for (args, signal) in commands.iter().flat_map(|args| [(args, "TERM"), (args, "HUP")]) {
         let mut command = terahaul(home.path());
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(*args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         wait_until_it_hears_signals(child.id());
-        send_signal(child.id(), "TERM");
+        send_signal(child.id(), signal);
         // Its stdin stays open until then.
-        assert_eq!(wait_for(&mut child).code(), Some(130), "{args:?}");
+        assert_eq!(wait_for(&mut child).code(), Some(130), "{args:?} {signal}");
     }
 }
 
-/// Before it does, a signal ends it as any program.
+#[test]
+fn a_command_that_is_to_outlive_its_terminal_does_so() {
+    let home = tempfile::tempdir().unwrap();
+    let nohup = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"].map(str::to_owned);
+    let mut command = terahaul_through(home.path(), &nohup);
+    command.args(["receive", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_until_it_hears_signals(child.id());
+    assert_eq!(signals(child.id(), "SigCgt:") & HANG_UP, 0);
+    send_signal(child.id(), "HUP");
+    child.stdin.take().unwrap().write_all(b"no link\n").unwrap();
+    assert_eq!(wait_for(&mut child).code(), Some(2));
+}
+
+const HANG_UP: u64 = 1;
+const TERMINATE: u64 = 1 << 14;
+
+/// Before it does, a signal ends it as any program. This is the one that it hears last.
 fn wait_until_it_hears_signals(process: u32) {
-    const TERMINATE: u64 = 1 << 14;
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
-        u64::from_str_radix(&mask, 16).unwrap()
-    };
-    wait_until("it hears signals", || caught() & TERMINATE != 0);
+    wait_until("it hears signals", || signals(process, "SigCgt:") & TERMINATE != 0);
+}
+
+/// A set of signals, as the system shows it of a process.
+fn signals(process: u32, which: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix(which)).unwrap().trim();
+    u64::from_str_radix(mask, 16).unwrap()
 }
