@@ -1,8 +1,10 @@
 //! One depot for one data folder.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use terahaul_store::make_private_folders;
 
 use crate::DepotError;
 
@@ -15,8 +17,7 @@ impl DataLock {
     /// Makes `data` if need be and takes its lock.
     pub fn take(data: &Path) -> Result<Self, DepotError> {
         let shown = data.display();
-        let mut maker = DirBuilder::new();
-        maker.recursive(true).mode(0o700).create(data).map_err(DepotError::io(format!("making {shown}")))?;
+        make_private_folders(data).map_err(DepotError::io(format!("making {shown}")))?;
         // Also where others may look into a folder that was there before: who can open the lock could hold it.
         let file = OpenOptions::new()
             .mode(0o600)

@@ -2,12 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq;
 use terahaul_core::{SigningKey, TransferId};
+use terahaul_store::make_private_folders;
 
 use crate::DepotError;
 
@@ -27,11 +28,7 @@ impl Keys {
     /// Reads the keys in `folder`, or makes them.
     pub fn open(folder: &Path) -> Result<Self, DepotError> {
         let shown = folder.display();
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(DepotError::io(format!("making {shown}")))?;
+        make_private_folders(folder).map_err(DepotError::io(format!("making {shown}")))?;
         let secret = seed(&folder.join("depot.secret"))?;
         let signing = SigningKey::from_seed(&seed(&folder.join("signing.seed"))?);
         Ok(Self { secret, signing })

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 /// What is to be done about it differs between these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -27,7 +29,7 @@ pub fn is_no_place(error: &io::Error) -> bool {
     };
     let kinds =
         [AlreadyExists, InvalidFilename, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
-    kinds.contains(&error.kind())
+    kinds.contains(&error.kind()) || Errno::from_io_error(error) == Some(Errno::LOOP)
 }
 
 /// In which way it is, before the remedies that there are for both.
@@ -57,7 +59,7 @@ mod tests {
     /// They were told to free space on a disk that has some, or to check it.
     #[test]
     fn who_has_used_up_a_quota_is_told_so() {
-        let used_up = || io::Error::from(rustix::io::Errno::DQUOT);
+        let used_up = || io::Error::from(Errno::DQUOT);
         let record = LedgerError { action: "written", source: used_up().into() };
         assert!(record.is_full());
         for said in [
@@ -68,7 +70,7 @@ mod tests {
             assert!(said.contains("quota") && said.contains("raise"), "{said}");
             assert!(!said.contains("is full") && !said.contains("check"), "{said}");
         }
-        let full = StoreError::from(io::Error::from(rustix::io::Errno::NOSPC)).to_string();
+        let full = StoreError::from(io::Error::from(Errno::NOSPC)).to_string();
         assert!(full.contains("is full") && !full.contains("quota"), "{full}");
     }
 }

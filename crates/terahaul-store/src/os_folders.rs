@@ -1,8 +1,8 @@
 //! The directory store's folders on a real file system.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
-use crate::{FlatFile, Folders, StorePlace};
+use crate::{FlatFile, Folders, StorePlace, make_private_folders};
 
 const PRIVATE_FOLDER: Mode = Mode::RWXU;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -29,7 +29,7 @@ pub struct OsFolders {
 impl OsFolders {
     /// Opens or makes the folders, for their owner alone. The root may be a symbolic link; what is in it may not.
     pub fn open(root: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+        make_private_folders(root)?;
         let top = File::open(root)?;
         let incoming = subfolder(&top, "incoming")?;
         let published = subfolder(&top, "published")?;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode};
 use rustix::io::Errno;
+use terahaul_store::unless_there;
 
 use crate::beneath::{Purpose, open_child};
 use crate::listing::{is_folder, mode_of};
@@ -93,8 +94,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
             open_up_made(CWD, path.as_os_str().as_bytes());
             Ok(())
         }
-        Err(_) if path.is_dir() => Ok(()),
-        failed => failed,
+        Err(error) => unless_there(path, error),
     };
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
     match (make(), above) {

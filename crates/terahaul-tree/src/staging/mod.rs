@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::{Mtime, TransferId};
-use terahaul_store::is_full;
+use terahaul_store::{is_full, is_no_place};
 
 use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::listing::{is_one, mtime_of, names_in};
@@ -84,7 +84,8 @@ fn remedy(unwritable: &io::Error) -> &'static str {
         _ if is_full(unwritable) => "remove what is not needed there",
         io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
-        _ => "check its permissions",
+        _ if is_no_place(unwritable) => "check its permissions",
+        _ => "check its disk, and what is mounted there",
     }
 }
 
@@ -444,7 +445,20 @@ mod tests {
         assert!(said(Errno::ACCESS).ends_with("): check its permissions, or choose another folder"));
         assert!(said(Errno::ROFS).contains("): mount its file system for writing, or choose"));
         assert!(said(Errno::EXIST).contains("): give a folder, as this is a file, or choose"));
-        assert!(said(Errno::IO).ends_with("): check its permissions, or choose another folder"));
+        for broken in [Errno::IO, Errno::NOTCONN] {
+            assert!(said(broken).contains("): check its disk, and what is mounted there, or choose"));
+        }
+    }
+
+    /// Its user was told to give a folder, as this were a file.
+    #[test]
+    fn a_receiving_folder_that_cannot_be_looked_at_is_not_called_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let itself = dir.path().join("itself");
+        std::os::unix::fs::symlink("itself", &itself).unwrap();
+        let Err(refused) = Staging::open(&itself, TransferId([6; 16])) else { panic!("it was opened") };
+        let says = |errno: Errno| refused.to_string().contains(&io::Error::from(errno).to_string());
+        assert!(says(Errno::LOOP) && !says(Errno::EXIST), "{refused}");
     }
 
     /// They were told to check permissions.
