@@ -109,8 +109,20 @@ pub enum SinkError {
         detail: String,
     },
     /// Any other failure of the file system.
-    #[error("writing failed: {0}; check the disk, then run the same command again")]
+    #[error(
+        "the disk that receives the transfer failed ({0}): check it and the system's log, then run the same command again"
+    )]
     Io(#[source] io::Error),
+    /// The same, at one place.
+    #[error(
+        "{path} could not be written on the disk that receives the transfer ({source}): check that disk and the system's log, then run the same command again"
+    )]
+    At {
+        /// Which.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Of a depot's store, which is not on the disk of whoever sends.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -120,6 +132,20 @@ impl SinkError {
     /// Whether room on the disk is what is missing.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Store(StoreError::Full(_)))
+    }
+
+    /// Names the place where it failed, if something failed that may not be in all of them: to look for it is the user's part.
+    #[must_use]
+    pub fn at(self, path: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Io(source) => Self::At { path: path(), source },
+            named @ (Self::Full(_)
+            | Self::TooLong(_)
+            | Self::Denied(_)
+            | Self::Tampered { .. }
+            | Self::At { .. }
+            | Self::Store(_)) => named,
+        }
     }
 }
 

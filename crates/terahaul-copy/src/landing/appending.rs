@@ -192,7 +192,7 @@ impl Landing {
                     sink.decline(index);
                 }
                 return Ok(Fate::Refused(format!(
-                    "cannot be looked at there ({error}): check the permissions there"
+                    "cannot be looked at there ({error}): check the permissions and the disk there"
                 )));
             }
         };

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
+use terahaul_store::SinkError;
 
 use super::PublishError;
 use super::way::{Move, Way};
@@ -42,7 +43,7 @@ impl TreeSink {
         let to = match open_folder(self.staging.root.as_fd(), path, Purpose::Pass) {
             Ok(to) => to,
             Err(error) if matches!(way, Way::Copy(_)) => return self.refuse_place(path, error, way),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(failed(error, path)),
         };
         self.open_up(&to, path)?;
         for name in names {
@@ -164,10 +165,13 @@ pub(super) fn is_folder(folder: &OwnedFd, name: &[u8]) -> io::Result<bool> {
     Ok(crate::listing::is_folder(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
-pub(super) fn failed(errno: Errno, path: &[u8]) -> PublishError {
-    match errno {
-        Errno::XDEV => PublishError::OtherFileSystem { path: printable(path) },
-        errno => errno.into(),
+/// Why the item at this path has not its name, which ends the publishing.
+pub(super) fn failed(error: io::Error, path: &[u8]) -> PublishError {
+    match Errno::from_io_error(&error) {
+        Some(Errno::XDEV) => PublishError::OtherFileSystem { path: printable(path) },
+        // The receiving folder itself.
+        _ if path.is_empty() => error.into(),
+        _ => SinkError::from(error).at(|| printable(path)).into(),
     }
 }
 

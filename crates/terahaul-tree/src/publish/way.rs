@@ -285,8 +285,7 @@ impl TreeSink {
                 self.refuse(Refusal { entry, detail });
                 Ok(())
             }
-            _ if errno == Some(Errno::XDEV) => Err(PublishError::OtherFileSystem { path: printable(path) }),
-            _ => Err(error.into()),
+            _ => Err(moves::failed(error, path)),
         }
     }
 }
@@ -316,5 +315,5 @@ fn replace_file(item: &Move<'_>, overwrite: Overwrite) -> Result<(), PublishErro
         return Err(PublishError::Collisions(vec![Collision { path, existing, replaceable }]));
     }
     fault::point()?;
-    rustix::fs::renameat(from, name, to, new_name).map_err(|errno| moves::failed(errno, path))
+    rustix::fs::renameat(from, name, to, new_name).map_err(|errno| moves::failed(errno.into(), path))
 }

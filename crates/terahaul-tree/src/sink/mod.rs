@@ -354,12 +354,13 @@ impl TreeSink {
             | SinkError::TooLong(_)
             | SinkError::Denied(_)
             | SinkError::Tampered { .. }
+            | SinkError::At { .. }
             | SinkError::Store(_) => {
                 return Err(error);
             }
         };
         if !Errno::from_io_error(source).is_some_and(|errno| NAME_ERRORS.contains(&errno)) {
-            return Err(error);
+            return Err(error.at(|| self.path_text(entry)));
         }
         self.refuse(Refusal { entry, detail: source.to_string() });
         Ok(())
@@ -367,7 +368,7 @@ impl TreeSink {
 
     /// Goes on without the file if the file system takes none that long; any other error is returned.
     pub(crate) fn refuse_length(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
-        let SinkError::TooLong(source) = error else { return Err(error) };
+        let SinkError::TooLong(source) = error else { return Err(error.at(|| self.path_text(entry))) };
         self.refuse(Refusal { entry, detail: format!("{TOO_LONG}: {source}") });
         self.files.remove(entry);
         // Only to free the space early.

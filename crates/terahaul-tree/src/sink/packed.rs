@@ -216,9 +216,11 @@ impl BlockWriter for PackedWriter<'_> {
                 None => self.create_or_refuse()?,
             };
             if let Some(made) = made {
-                write_all(&made, &mut slices, None)?;
+                let entry = self.files[self.at].entry;
+                let failed = |error: io::Error| SinkError::from(error).at(|| self.sink.path_text(entry));
+                write_all(&made, &mut slices, None).map_err(failed)?;
                 if self.left == 0 {
-                    self.complete(&made)?;
+                    self.complete(&made).map_err(failed)?;
                 } else {
                     self.open = Some(made);
                 }

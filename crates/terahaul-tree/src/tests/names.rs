@@ -39,6 +39,32 @@ fn unusual_names_arrive_as_they_are() {
     assert_eq!(snapshot(&to).len(), 1 + 2 * names.len());
 }
 
+/// Whoever had a disk with one bad place was told neither where it is nor at which end.
+#[test]
+fn an_error_of_the_disk_at_one_place_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(&dir.path().join("from"), &[("t/good", b"1"), ("t/in/bad~", b"2")]);
+    let sender = Sender::of(dir.path().join("from/t"));
+    let bad = || lack(Lacking { byte: Some((b'~', Errno::IO)), ..Lacking::default() });
+    let said = |failed: &dyn std::fmt::Display| {
+        let said = failed.to_string();
+        assert!(said.starts_with("t/in/bad~ ") && said.contains("the disk that receives"), "{said}");
+    };
+    let (sink, journal) = receiver(&dir.path().join("to"), &sender.entries());
+    let shape = &sender.shapes()[0];
+    bad();
+    let written = write_block(&sink, shape, b"12").map(drop);
+    lack(Lacking::default());
+    said(&written.unwrap_err());
+    deliver(&sender, &sink, &journal, &in_order(&sender));
+    // A folder that is there, so that the file gets its name by itself.
+    plant(&dir.path().join("to"), &[("t/in/", b"")]);
+    bad();
+    let published = sink.publish(Overwrite::Refuse).map(drop);
+    lack(Lacking::default());
+    said(&published.unwrap_err());
+}
+
 #[test]
 fn a_path_twice_in_a_manifest_is_refused_until_the_first_has_failed() {
     let dir = tempfile::tempdir().unwrap();
