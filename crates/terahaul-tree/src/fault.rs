@@ -9,7 +9,7 @@ use rustix::io::Errno;
 #[cfg(test)]
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
-    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None, one_device: false }) };
+    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None, one_device: false, closed: None }) };
 }
 
 /// What the file system lacks.
@@ -22,6 +22,8 @@ pub(crate) struct Lacking {
     pub(crate) byte: Option<(u8, Errno)>,
     /// What is mounted is no other device: that a rename does not lead there is said only once nothing has the new name.
     pub(crate) one_device: bool,
+    /// It says this where a file that was written to is closed.
+    pub(crate) closed: Option<Errno>,
 }
 
 /// Called before each change to the file system. A test may have it fail, which leaves the disk as a crash would.
@@ -54,6 +56,16 @@ pub(crate) fn lack(lacking: Lacking) {
 pub(crate) fn link() -> rustix::io::Result<()> {
     #[cfg(test)]
     if let Some(errno) = LACKING.get().links {
+        return Err(errno);
+    }
+    Ok(())
+}
+
+/// Called before a file is closed.
+#[inline]
+pub(crate) fn close() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(errno) = LACKING.get().closed {
         return Err(errno);
     }
     Ok(())

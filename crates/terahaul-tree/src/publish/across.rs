@@ -19,7 +19,7 @@ use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
-use crate::sink::{Refusal, times};
+use crate::sink::{Refusal, close, times};
 use crate::staging::{PART, PRIVATE, is_in_user_space};
 
 /// What is copied is called so until it is complete.
@@ -170,7 +170,10 @@ impl TreeSink {
         if copied.is_some() || !self.staging.follows_links {
             rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        copied.map_or(Ok(()), |file| file.sync_all())?;
+        if let Some(file) = copied {
+            file.sync_all()?;
+            close(file.into())?;
+        }
         Ok(beside)
     }
 }

@@ -24,6 +24,7 @@ use terahaul_store::{BasisError, BlockSink, BlockWriter, SinkError};
 
 use crate::beneath::{OpenFolders, Purpose, open_child};
 use crate::decision::{Decision, Reason};
+use crate::fault;
 use crate::listing::names_in;
 use crate::owners::Resolver;
 use crate::publish::{Listings, Ready};
@@ -468,9 +469,20 @@ impl Dirty {
     }
 }
 
-/// Makes what was written to these durable.
-fn sync_files(files: &DirtyFiles) -> io::Result<()> {
-    files.iter().try_for_each(|(_, file)| Ok(rustix::fs::fdatasync(file)?))
+/// Makes what was written to these durable. Where the file system [answers by file](Staging::answers_by_file) it may do so, and say what it
+/// could not write, only when a file is closed; a second descriptor is enough for that.
+fn sync_files(files: &DirtyFiles, answers_by_file: bool) -> io::Result<()> {
+    files.iter().try_for_each(|(_, file)| {
+        rustix::fs::fdatasync(file)?;
+        if answers_by_file { close(file.try_clone()?) } else { Ok(()) }
+    })
+}
+
+/// Closes a file that was written to, and returns what the system says of that.
+pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
+    fault::close()?;
+    // Whatever is said, also that it was interrupted, it is closed.
+    Ok(nix::unistd::close(file)?)
 }
 
 /// Sets the modification time, and the access time to now, as rsync does: some file systems in user space set neither where one is left alone.
@@ -563,7 +575,7 @@ impl BlockSink for TreeSink {
         // Where everything is synced by one call, no files are kept but those that have to be synced each.
         let synced = failed
             .map_or(Ok(()), Err)
-            .and_then(|()| sync_files(&files))
+            .and_then(|()| sync_files(&files, self.staging.answers_by_file))
             .and_then(|()| if everything { sync_file_system(&self.staging.folder) } else { Ok(()) });
         synced.map_err(|error| {
             // The blocks will arrive again; their names may still be unsynced.

@@ -12,7 +12,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{TreeSink, said_of_name, times};
+use super::{TreeSink, close, said_of_name, times};
 use crate::beneath::printable;
 use crate::fault;
 use crate::owners::{Ids, LastOwner};
@@ -121,24 +121,24 @@ impl PackedWriter<'_> {
     }
 
     /// The file at `at` has all its bytes.
-    fn complete(&mut self, made: &OwnedFd) -> io::Result<()> {
-        if self.lacks_dress(made)? {
+    fn complete(&mut self, made: OwnedFd) -> io::Result<()> {
+        if self.lacks_dress(&made)? {
             self.dress()?;
         }
         let file = &self.files[self.at];
         if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
             // It may take none of these bits, such as set-user-id.
-            rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))
+            rustix::fs::fchmod(&made, Mode::from_raw_mode(file.mode as _))
                 .or_else(|errno| self.sink.fall_short_of(file.entry, "its permissions", errno.into()))?;
         }
-        rustix::fs::futimens(made, &times(file.mtime))?;
+        rustix::fs::futimens(&made, &times(file.mtime))?;
         if !self.sink.staging.answers_by_file {
             return Ok(());
         }
-        match rustix::fs::fsync(made) {
+        match rustix::fs::fsync(&made) {
             // One that cannot be asked.
-            Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
-            synced => Ok(synced?),
+            Ok(()) | Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => close(made),
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -220,7 +220,7 @@ impl BlockWriter for PackedWriter<'_> {
                 let failed = |error: io::Error| SinkError::from(error).at(|| self.sink.path_text(entry));
                 write_all(&made, &mut slices, None).map_err(failed)?;
                 if self.left == 0 {
-                    self.complete(&made).map_err(failed)?;
+                    self.complete(made).map_err(failed)?;
                 } else {
                     self.open = Some(made);
                 }

@@ -144,8 +144,9 @@ impl BlockWriter for PieceWriter<'_> {
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
         let Some(file) = self.file else { return Ok(()) };
         let _ahead = self.sink.ahead_of_sync.read().unwrap_or_else(PoisonError::into_inner);
-        let overdue = self.sink.dirty().add(self.entry, file, self.sink.staging.answers_by_file);
-        if let Err(error) = sync_files(&overdue) {
+        let answers_by_file = self.sink.staging.answers_by_file;
+        let overdue = self.sink.dirty().add(self.entry, file, answers_by_file);
+        if let Err(error) = sync_files(&overdue, answers_by_file) {
             // They are of earlier blocks, too, which wait for the next sync, and hear of it there.
             self.sink.dirty().failed = Some(error);
         }

@@ -4,6 +4,7 @@ use super::*;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::fault::{Lacking, lack};
 use crate::{Keep, Permissions};
 use rustix::io::Errno;
 use terahaul_core::BLOCK_SIZE;
@@ -41,6 +42,34 @@ fn a_small_file_that_fails_before_its_last_byte_is_here_fails_alone() {
     sink.conclude_copy(&rules).unwrap();
     assert_eq!(published.files, 2);
     assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), [&b"before"[..], b"in", b"in/behind"]);
+}
+
+/// What the file system had not written by then was missing in a file that was called whole.
+#[test]
+fn what_a_file_system_says_when_a_file_is_closed_is_heard() {
+    let to = tempfile::tempdir().unwrap();
+    let (mut sink, _) = TreeSink::open_copy(to.path(), None, transfer(), Keep::default()).unwrap();
+    sink.staging.answers_by_file = true;
+    let mut layout = Layout::new();
+    for (path, size) in [(b"small", 10), (b"large", 2 * BLOCK_SIZE)] {
+        let entry = file_entry(path, size);
+        layout.append(entry.file_size()).unwrap();
+        sink.append(&entry).unwrap();
+    }
+    layout.seal();
+    let write = |block, bytes: &[u8]| {
+        let mut writer = sink.begin(&layout.shape(BlockNumber(block)).unwrap()).unwrap();
+        writer.write(&[IoSlice::new(bytes)]).and_then(|()| writer.finish())
+    };
+    let closing = |closed| lack(Lacking { closed, ..Lacking::default() });
+    closing(Some(Errno::NOSPC));
+    let small = write(0, &[1; 10]);
+    let large = write(1, b"begins").and_then(|()| sink.sync());
+    closing(None);
+    assert!(small.unwrap_err().is_full() && large.unwrap_err().is_full());
+    write(0, &[1; 10]).unwrap();
+    write(1, b"begins").unwrap();
+    sink.sync().unwrap();
 }
 
 /// Its other blocks were taken for those of a file that somebody had replaced, which ended the whole copy, or it was made anew and got its name.

@@ -63,6 +63,23 @@ fn what_is_in_the_way_of_a_folder_on_another_file_system_makes_way() {
     assert!(!mounted.0.join("stays/s").exists(), "nothing goes through a link");
 }
 
+/// A share over the network may say of a file only when it is closed that there was no room for it.
+#[test]
+fn what_another_file_system_says_when_a_file_is_closed_is_heard_before_that_has_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/a", b"new")]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+    let closed = Some(rustix::io::Errno::NOSPC);
+    crate::fault::lack(crate::fault::Lacking { closed, ..crate::fault::Lacking::default() });
+    let (rules, keep) = (Rules::default(), Keep::default());
+    let copied = try_copy(&from.join(""), &to, rules, keep, &Filter::default(), (false, None), |_| ());
+    crate::fault::lack(crate::fault::Lacking::default());
+    let Err(failed) = copied else { panic!("it was copied") };
+    assert!(failed.to_string().contains("that m/a is on is full"), "{failed}");
+    assert!(!mounted.0.join("a").exists());
+}
+
 /// The umask, which is nobody's wish, and a new owner take bits away.
 #[test]
 fn permissions_on_another_file_system_are_those_of_the_sender() {
