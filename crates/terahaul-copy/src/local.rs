@@ -143,11 +143,7 @@ fn copy(
     let first = Arc::new(FirstError { error: Mutex::default(), offer: offered, queue: queued });
     let lost = Arc::clone(&first);
     let listener = landing.inbound().add_loss_listener(Box::new(move |failure| {
-        lost.handle(match failure.full {
-            // Some file systems say only now that there is no room.
-            true => CopyError::Inbound(InboundError::Broken(failure.clone())),
-            false => CopyError::Local(format!("the disk failed to keep what was copied ({failure}): look at the system's log, then run the same command again")),
-        });
+        lost.handle(CopyError::Inbound(InboundError::Broken(failure.clone())));
     }));
     let copied = std::thread::scope(|scope| {
         let (done, blocks) = mpsc::channel();

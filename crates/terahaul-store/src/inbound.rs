@@ -67,7 +67,7 @@ impl InboundError {
     }
 
     /// Whether the same block may be taken a moment later though nobody does anything about it. A sync or a record that failed
-    /// may succeed the next time: senders keep trying for as long as they put up with a connection that is lost.
+    /// may succeed the next time: senders try again, though not for as long as they put up with a connection that is lost.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Refused(BlockRefusal::Busy(_))

@@ -136,7 +136,7 @@ pub enum ClientError {
     #[error("{0}")]
     NoRoom(String),
     /// What this end had received did not become durable; tried again by the driver.
-    #[error("{0}; look at the system's log, then run the same command again: what is durable is kept")]
+    #[error("{0}; what is durable is kept")]
     Lost(String),
     /// The caller stopped it.
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
@@ -199,6 +199,15 @@ impl ClientError {
             // Its interface may come back.
             Self::LocalAddress(LocalAddressError::NotHere(_)) => true,
             Self::Depot(error) => error.retry,
+            _ => false,
+        }
+    }
+
+    /// A disk, at either end, has lost what had arrived on it, or keeps no record of it.
+    pub(crate) fn is_loss(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::Depot(error) => error.retry && error.code == ErrorCode::Internal,
             _ => false,
         }
     }

@@ -11,6 +11,9 @@ use super::error::ClientError;
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// After so long without a place at the depot the caller of a new transfer is told.
 const PLACE: Duration = Duration::from_secs(60);
+/// So often in a row a disk may lose what it was sent, with nothing kept in between, before the caller is told: all of that is sent again each
+/// time. A disk that fails for a moment has half a minute, as the first waits end while it is left alone.
+const LOSSES: u32 = 8;
 /// A session that lasts so long until its connection is lost has got on, even where nothing was to be sent.
 const LASTING: Duration = Duration::from_secs(30);
 
@@ -22,6 +25,8 @@ const LASTING: Duration = Duration::from_secs(30);
 pub(crate) struct Persistence {
     backoff: Backoff,
     lost_since: Option<Instant>,
+    /// Losses of a disk since it has kept anything.
+    losses: u32,
     durable: ByteCount,
 }
 
@@ -35,11 +40,27 @@ impl Persistence {
         durable: ByteCount,
     ) -> Result<(), ClientError> {
         let lasted = lasted.filter(|_| matches!(error, ClientError::Control(_)));
+        let goes_on = self.handle_disk(error.is_loss(), durable);
         let wait = self.handle_lost(Instant::now(), lasted, durable, spread());
-        let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
-        tracing::info!("{error}; trying again");
+        let Some(wait) = wait.filter(|_| goes_on && error.is_passing()) else { return Err(error) };
+        match &error {
+            // A disk of this end's own is complained of where it failed.
+            ClientError::Depot(told) if error.is_loss() && self.losses == 1 => {
+                tracing::warn!("trying again what failed: {}", told.message);
+            }
+            _ => tracing::info!("{error}; trying again"),
+        }
         tokio::time::sleep(wait).await;
         Ok(())
+    }
+
+    /// A session ended, with a disk's `loss` or for another reason. Returns whether that disk may be tried again.
+    fn handle_disk(&mut self, loss: bool, durable: ByteCount) -> bool {
+        if durable > self.durable {
+            self.losses = 0;
+        }
+        self.losses += u32::from(loss);
+        !loss || self.losses < LOSSES
     }
 
     /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
@@ -151,6 +172,25 @@ mod tests {
     fn short_sessions_that_get_on_are_not_given_up() {
         assert!(goes_on(DAY, |number| (Some(Duration::from_secs(5)), ByteCount(number))) >= DAY);
         assert!(goes_on(DAY, |_| (Some(Duration::from_secs(5)), ByteCount(7))) < 2 * GIVE_UP);
+    }
+
+    /// Everything was sent again for ten minutes.
+    #[test]
+    fn a_disk_that_keeps_nothing_is_given_up_soon_and_one_that_keeps_something_is_not() {
+        let tries = |durable: fn(u32) -> u64, loss: fn(u32) -> bool| {
+            let mut persistence = Persistence::default();
+            let (now, most) = (Instant::now(), 100);
+            (1..most).find(|&session| {
+                let durable = ByteCount(durable(session));
+                let goes_on = persistence.handle_disk(loss(session), durable);
+                persistence.handle_lost(now, None, durable, 0.5);
+                !goes_on
+            })
+        };
+        assert_eq!(tries(|_| 7, |_| true), Some(LOSSES));
+        assert_eq!(tries(|session| u64::from(session / 7), |_| true), None);
+        assert_eq!(tries(|_| 7, |session| session == 1), None, "once is repaired");
+        assert_eq!(tries(|_| 7, |session| session % 2 == 0), Some(2 * LOSSES), "whatever else ends between");
     }
 
     #[test]

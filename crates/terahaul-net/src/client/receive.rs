@@ -360,7 +360,7 @@ impl Driver {
                 }
                 Some(told) = next_told(&mut open.telling, &open.session.messages) => open.session.say(told).await?,
                 // The sender counts on blocks that are gone: a new session starts from what is here.
-                Some(reason) = open.keeping.lost.recv() => return Err(ClientError::Lost(reason)),
+                Some(error) = open.keeping.lost.recv() => return Err(broken(error)),
                 event = open.session.events.next() => {
                     match open.session.handle_event(&self.client, &mut self.channels, event)? {
                         Some(Asked::Refused(block, error)) => {

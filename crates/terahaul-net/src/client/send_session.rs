@@ -211,6 +211,10 @@ impl Driver {
                 }
                 Err(error) => (error, None),
             };
+            if error.is_loss() {
+                // It has not all that it was to finish with.
+                self.shared.asked_to_finish.store(false, Ordering::Relaxed);
+            }
             persistence.pause_after(error, lasted, self.outbound.durable()).await?;
         }
     }

@@ -347,12 +347,7 @@ impl<F: Fill> Open<'_, F> {
                 Some(runs) = self.keeping.durable.recv() => self.say_durable(runs).await?,
                 Some(told) = next_told(&mut self.telling, self.messages.queue()) => self.messages.say(told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
-                Some(_) = self.keeping.lost.recv() => {
-                    return Err(WireError::passing(
-                        ErrorCode::Internal,
-                        "the receiving disk failed to keep what it received: it is sent again",
-                    ).into());
-                }
+                Some(error) = self.keeping.lost.recv() => return Err(self.fill.told_of_disk(error).into()),
                 Some(event) = self.session_events.recv() => self.handle_event(event).await?,
                 error = self.messages.over() => return Err(error),
             }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use terahaul_core::BlockRun;
-use terahaul_store::Inbound;
+use terahaul_store::{Inbound, InboundError};
+use terahaul_wire::WireError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::channel::inbound_wire_error;
 
 /// Listens to an [`Inbound`] until it is dropped.
 pub(crate) struct Keeping {
     /// Blocks that have become durable.
     pub durable: UnboundedReceiver<Vec<BlockRun>>,
     /// Blocks that were received are missing again, and why: the sender counts on them.
-    pub lost: UnboundedReceiver<String>,
+    pub lost: UnboundedReceiver<WireError>,
     inbound: Arc<Inbound>,
     listeners: [u64; 2],
 }
@@ -26,7 +29,7 @@ impl Keeping {
             let _ = now_durable.send(runs.to_vec());
         }));
         let loss_listener = inbound.add_loss_listener(Box::new(move |failure| {
-            let _ = now_lost.send(failure.reason.clone());
+            let _ = now_lost.send(inbound_wire_error(&InboundError::Broken(failure.clone())));
         }));
         Self { durable, lost, inbound: Arc::clone(inbound), listeners: [durable_listener, loss_listener] }
     }
