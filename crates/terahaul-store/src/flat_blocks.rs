@@ -7,7 +7,9 @@ use terahaul_core::{
     Address, BlockContent, BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCause, Hash,
 };
 
-use crate::{BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, piece_at};
+use crate::{
+    BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError, piece_at,
+};
 
 /// Writes blocks at their addresses.
 pub struct FlatSink {
@@ -100,7 +102,7 @@ impl BlockSource for FlatSource {
                 piece.fill(0);
                 for entry in entries_within(shape, at, end) {
                     if failures.last().is_none_or(|last| last.entry < entry) {
-                        let detail = error.to_string();
+                        let detail = said_of_reading(&error);
                         failures.push(EntryFailure { entry, cause: FailureCause::Unreadable, detail });
                     }
                 }
@@ -109,6 +111,14 @@ impl BlockSource for FlatSource {
             at = end;
         }
         Ok(failures)
+    }
+}
+
+/// Why bytes could not be read, to who can do nothing about the disk, and may have them the next time.
+fn said_of_reading(error: &StoreError) -> String {
+    match error {
+        StoreError::Io(error) => format!("it cannot be read now: {error}"),
+        other => other.to_string(),
     }
 }
 
@@ -138,6 +148,13 @@ mod tests {
         fn proof(&self, _: &BlockShape) -> io::Result<Option<BlockProof>> {
             Ok(None)
         }
+    }
+
+    #[test]
+    fn what_could_not_be_read_once_is_not_called_lost() {
+        let said = said_of_reading(&StoreError::Io(rustix::io::Errno::IO.into()));
+        assert!(said.starts_with("it cannot be read now: Input/output error"), "{said}");
+        assert!(said_of_reading(&StoreError::Short(TransferId([1; 16]))).contains("is damaged"));
     }
 
     #[test]

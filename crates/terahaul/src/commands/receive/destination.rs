@@ -414,7 +414,7 @@ impl Destination for Folder {
             let had = self.sink.entry(index).map(|entry| entry.path);
             let message = match (&had, detail.is_empty()) {
                 (Some(_), false) => format!(
-                    "cannot be had from the depot any more ({detail}): ask its sender to send it again, and the depot's owner to check its disk"
+                    "could not be had from the depot ({detail}): run the same command again; if that stays so, ask its sender to send it again, and the depot's owner to check its disk"
                 ),
                 (_, true) => format!("was not sent: {}", cause.describe()),
                 (None, false) => format!("was not sent: it {} ({detail})", cause.describe()),
