@@ -11,9 +11,10 @@ use super::error::ClientError;
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// After so long without a place at the depot the caller of a new transfer is told.
 const PLACE: Duration = Duration::from_secs(60);
-/// So often in a row a disk may lose what it was sent, with nothing kept in between, before the caller is told: all of that is sent again each
-/// time. A disk that fails for a moment has half a minute, as the first waits end while it is left alone.
+/// So often in a row a disk may lose what it was sent, with nothing kept in between, and for so long, before the caller is told: all of that
+/// is sent again each time. A file server that is away for a minute is waited for.
 const LOSSES: u32 = 8;
+const LOSING: Duration = Duration::from_secs(120);
 /// A session that lasts so long until its connection is lost has got on, even where nothing was to be sent.
 const LASTING: Duration = Duration::from_secs(30);
 
@@ -25,8 +26,9 @@ const LASTING: Duration = Duration::from_secs(30);
 pub(crate) struct Persistence {
     backoff: Backoff,
     lost_since: Option<Instant>,
-    /// Losses of a disk since it has kept anything.
+    /// Losses of a disk since it has kept anything, and when the first was.
     losses: u32,
+    losing_since: Option<Instant>,
     durable: ByteCount,
 }
 
@@ -39,13 +41,15 @@ impl Persistence {
         lasted: Option<Duration>,
         durable: ByteCount,
     ) -> Result<(), ClientError> {
+        // A depot that could not open a session may have a database that fails: nothing was sent to be lost.
+        let loss = lasted.is_some() && error.is_loss();
         let lasted = lasted.filter(|_| matches!(error, ClientError::Control(_)));
-        let goes_on = self.handle_disk(error.is_loss(), durable);
+        let goes_on = self.handle_disk(Instant::now(), loss, durable);
         let wait = self.handle_lost(Instant::now(), lasted, durable, spread());
         let Some(wait) = wait.filter(|_| goes_on && error.is_passing()) else { return Err(error) };
         match &error {
             // A disk of this end's own is complained of where it failed.
-            ClientError::Depot(told) if error.is_loss() && self.losses == 1 => {
+            ClientError::Depot(told) if loss && self.losses == 1 => {
                 tracing::warn!("trying again what failed: {}", told.message);
             }
             _ => tracing::info!("{error}; trying again"),
@@ -55,12 +59,16 @@ impl Persistence {
     }
 
     /// A session ended, with a disk's `loss` or for another reason. Returns whether that disk may be tried again.
-    fn handle_disk(&mut self, loss: bool, durable: ByteCount) -> bool {
+    fn handle_disk(&mut self, now: Instant, loss: bool, durable: ByteCount) -> bool {
         if durable > self.durable {
-            self.losses = 0;
+            (self.losses, self.losing_since) = (0, None);
         }
-        self.losses += u32::from(loss);
-        !loss || self.losses < LOSSES
+        if !loss {
+            return true;
+        }
+        self.losses += 1;
+        let since = *self.losing_since.get_or_insert(now);
+        self.losses < LOSSES || now.saturating_duration_since(since) < LOSING
     }
 
     /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
@@ -181,13 +189,13 @@ mod tests {
             let mut persistence = Persistence::default();
             let (now, most) = (Instant::now(), 100);
             (1..most).find(|&session| {
-                let durable = ByteCount(durable(session));
-                let goes_on = persistence.handle_disk(loss(session), durable);
+                let (now, durable) = (now + LOSING / 7 * session, ByteCount(durable(session)));
+                let goes_on = persistence.handle_disk(now, loss(session), durable);
                 persistence.handle_lost(now, None, durable, 0.5);
                 !goes_on
             })
         };
-        assert_eq!(tries(|_| 7, |_| true), Some(LOSSES));
+        assert_eq!(tries(|_| 7, |_| true), Some(LOSSES + 1), "after the first, for long enough");
         assert_eq!(tries(|session| u64::from(session / 7), |_| true), None);
         assert_eq!(tries(|_| 7, |session| session == 1), None, "once is repaired");
         assert_eq!(tries(|_| 7, |session| session % 2 == 0), Some(2 * LOSSES), "whatever else ends between");

@@ -211,7 +211,7 @@ impl Driver {
                 }
                 Err(error) => (error, None),
             };
-            if error.is_loss() {
+            if lasted.is_some() && error.is_loss() {
                 // It has not all that it was to finish with.
                 self.shared.asked_to_finish.store(false, Ordering::Relaxed);
             }

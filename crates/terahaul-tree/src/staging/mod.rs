@@ -84,6 +84,7 @@ fn remedy(unwritable: &io::Error) -> &'static str {
         _ if is_full(unwritable) => "remove what is not needed there",
         io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
+        _ if Errno::from_io_error(unwritable) == Some(Errno::LOOP) => "remove that link",
         _ if is_no_place(unwritable) => "check its permissions",
         _ => "check its disk, and what is mounted there",
     }
