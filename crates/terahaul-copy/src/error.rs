@@ -324,7 +324,7 @@ impl CopyError {
     /// is known only that it does not answer.
     pub(crate) fn is_curable_by_installing(&self) -> bool {
         match self {
-            // If ssh is at fault, it fails with what finds out of which kind the other host is, too.
+            // Whether ssh is at fault is found out before anything is replaced.
             Self::NotInstalled { .. } | Self::NotTerahaul { .. } | Self::NotHeard { .. } => true,
             Self::Far(refusal) => refusal.reason == Reason::Version,
             _ => false,

@@ -96,6 +96,13 @@ impl FarSide {
         };
         tracing::debug!("{error}");
         install::check(ssh, host).await?;
+        if matches!(error, CopyError::NotHeard { .. }) {
+            // If ssh was at fault, it is not any more, and nothing may be wrong with the program there.
+            match Self::greet(ssh, host, &request).await {
+                Err(error) if error.is_curable_by_installing() => tracing::debug!("{error}"),
+                opened => return opened,
+            }
+        }
         report.installing(&host.destination());
         install::install(ssh, host).await?;
         let installed = Ssh { far_command: Some(INSTALLED.to_owned()), ..ssh.clone() };

@@ -65,6 +65,24 @@ fn nothing_is_said_to_be_installed_where_ssh_is_at_fault() {
     assert_eq!(fs::read_to_string(ssh.path("asked")).unwrap().lines().count(), 2, "once more");
 }
 
+/// As when a password was mistyped, or a connection dropped: an older program took the place of a newer one.
+#[test]
+fn a_program_that_is_there_is_not_replaced_where_ssh_has_failed_only_once() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("far-home/.local/bin")).unwrap();
+    let there = format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_terahaul"));
+    let there = ssh.script("far-home/.local/bin/terahaul", &there);
+    let before = fs::read(&there).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let failed = ssh.path("failed").display().to_string();
+    let flaky = format!("test -e {failed} || {{ : > {failed}; exit 255; }}; shift; exec sh -c \"$*\"");
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh.script("flaky", &flaky));
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!((ran.code, ran.stderr.contains("copied to")), (0, false), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+    assert!(fs::read(&there).unwrap() == before, "it was replaced");
+}
+
 #[test]
 fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
     let ssh = Sshd::start();
