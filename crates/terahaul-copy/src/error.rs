@@ -35,13 +35,16 @@ pub enum CopyError {
     },
     /// ssh ended before the greeting, with the code that stands both for its own failures and for a far side that a signal has ended.
     #[error(
-        "ssh did not reach {host}, or 'terahaul' there was ended by a signal, as a damaged one is ({status}): see what it said above, and try 'ssh {host}' with the same key, port and options; if that works, --install replaces 'terahaul' there"
+        "ssh did not reach {host}, or 'terahaul' there was ended by a signal, as a damaged one is ({status}): see what it said above, and try 'ssh {host}' with the same key, port and options{}",
+        if *.replaceable { "; if that works, --install replaces 'terahaul' there" } else { "" }
     )]
     NotHeard {
         /// Where to.
         host: String,
         /// How it ended.
         status: String,
+        /// Whether `--install` may be asked for: what the user names it does not replace, and what it has just replaced it need not.
+        replaceable: bool,
     },
     /// ssh ended, with what runs on any host.
     #[error(

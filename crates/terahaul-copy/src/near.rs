@@ -132,7 +132,7 @@ impl FarSide {
                         let detail = "it may be of an older version, which takes no list of this length: upgrade it, or split the list".into();
                         CopyError::NotTerahaul { host: host.destination(), detail }
                     }
-                    Ok(Ok(status)) => explain(host, status, &heard),
+                    Ok(Ok(status)) => explain(ssh, host, status, &heard),
                     _ => CopyError::NotTerahaul {
                         host: host.destination(),
                         detail: heard.after(&error.to_string()),

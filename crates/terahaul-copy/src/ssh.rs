@@ -188,11 +188,14 @@ impl FromStr for Words {
 }
 
 /// Why there was no greeting, from how ssh ended and what came before that.
-pub(crate) fn explain<R>(host: &Host, status: ExitStatus, heard: &Overheard<R>) -> CopyError {
+pub(crate) fn explain<R>(ssh: &Ssh, host: &Host, status: ExitStatus, heard: &Overheard<R>) -> CopyError {
     let name = host.destination();
     match status.code() {
         Some(NOT_FOUND | NOT_EXECUTABLE) => CopyError::NotInstalled { host: name },
-        _ if is_of_ssh(status) => CopyError::NotHeard { host: name, status: describe(status) },
+        _ if is_of_ssh(status) => {
+            let replaceable = ssh.far_command.is_none();
+            CopyError::NotHeard { host: name, status: describe(status), replaceable }
+        }
         // It was ended by something here.
         None => CopyError::SshFailed { host: name, status: describe(status) },
         Some(_) => {

@@ -55,6 +55,16 @@ fn a_program_that_dies_at_once_is_replaced_and_without_the_flag_it_is_said_that_
 }
 
 #[test]
+fn of_a_named_program_that_dies_at_once_it_is_not_said_that_it_can_be_replaced() {
+    let ssh = Sshd::start();
+    let named = ssh.script("named", "kill -SEGV $$");
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["--far-command", &named, "a", &ssh.far("b")]));
+    assert_eq!((ran.code, ran.stderr.contains("--install")), (3, false), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ended by a signal"), "{}", ran.stderr);
+}
+
+#[test]
 fn nothing_is_said_to_be_installed_where_ssh_is_at_fault() {
     let ssh = Sshd::start();
     fs::write(ssh.path("a"), "aa").unwrap();
