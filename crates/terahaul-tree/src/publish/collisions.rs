@@ -13,7 +13,7 @@ use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use super::{Item, Overwrite, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable};
+use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder, printable};
 use crate::decision::{Leeway, same_time};
 use crate::listing::{Status, status_of};
 use crate::recent::Recent;
@@ -23,8 +23,8 @@ use crate::table::{FolderId, RowKind};
 /// Something that has the name of a received entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collision {
-    /// The path in the receiving folder, printable.
-    pub path: String,
+    /// The path in the receiving folder, as it is there.
+    pub path: Vec<u8>,
     /// What is there: `a file`, `a folder`, ….
     pub existing: &'static str,
     /// Whether [`Overwrite::Replace`] would replace it.
@@ -66,7 +66,7 @@ pub(super) fn describe(collisions: &[Collision]) -> String {
     } else {
         "move it away, or choose another folder"
     };
-    format!("{} exists already as {}{more}: {remedy}", first.path, first.existing)
+    format!("{} exists already as {}{more}: {remedy}", printable(&first.path), first.existing)
 }
 
 fn word(status: &Status) -> &'static str {
@@ -199,7 +199,8 @@ impl Survey<'_> {
         };
         if !fits {
             let replaceable = item.kind != RowKind::Directory && !is_folder(&status);
-            self.add(self.sink.path_text(item.index), word(&status), replaceable);
+            let above = self.sink.manifest().table.folder_path(item.folder);
+            self.add(joined(&above, &item.name), word(&status), replaceable);
         }
         Ok(())
     }
@@ -218,7 +219,7 @@ impl Survey<'_> {
         };
         let mut place = self.place(parent)?;
         if place == Place::Folder {
-            let path = || printable(&self.sink.manifest().table.folder_path(folder));
+            let path = || self.sink.manifest().table.folder_path(folder);
             place = match status_of(self.folder(parent)?.as_fd(), &name) {
                 Ok(status) if is_folder(&status) => Place::Folder,
                 Ok(status) => {
@@ -243,7 +244,7 @@ impl Survey<'_> {
         })
     }
 
-    fn add(&mut self, path: String, existing: &'static str, replaceable: bool) {
+    fn add(&mut self, path: Vec<u8>, existing: &'static str, replaceable: bool) {
         // A folder is looked at for itself and for what is in it.
         if self.collisions.iter().any(|known| known.path == path) {
             return;

@@ -11,7 +11,7 @@ use terahaul_core::ByteCount;
 
 use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, moves};
-use crate::beneath::{Purpose, open_child, printable};
+use crate::beneath::{Purpose, open_child};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
 use crate::listing::{is_file, is_one, mode_of, mtime_of, size_of_file};
@@ -311,7 +311,7 @@ fn replace_file(item: &Move<'_>, overwrite: Overwrite) -> Result<(), PublishErro
     let replaceable = !moves::is_folder(from, name)? && !moves::is_folder(to, new_name)?;
     if !replaceable || overwrite == Overwrite::Refuse {
         let existing = if moves::is_folder(to, new_name)? { "a folder" } else { "something else" };
-        let path = printable(path);
+        let path = path.to_vec();
         return Err(PublishError::Collisions(vec![Collision { path, existing, replaceable }]));
     }
     fault::point()?;

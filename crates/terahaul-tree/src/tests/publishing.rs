@@ -5,8 +5,11 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use crate::{Existing, PublishError};
 
 fn collisions(result: Result<impl Sized, PublishError>) -> Vec<String> {
+    let text = |path: Vec<u8>| String::from_utf8(path).unwrap();
     match result {
-        Err(PublishError::Collisions(collisions)) => collisions.into_iter().map(|found| found.path).collect(),
+        Err(PublishError::Collisions(collisions)) => {
+            collisions.into_iter().map(|found| text(found.path)).collect()
+        }
         Err(other) => panic!("{other}"),
         Ok(_) => vec![],
     }

@@ -244,7 +244,7 @@ fn a_file_of_the_same_size_and_time_with_other_content_is_not_taken_for_the_same
 #[test]
 fn files_that_come_into_the_way_while_others_are_received_are_named_and_compared_by_the_next_run() {
     let depot = Depot::start();
-    for name in ["a", "b"] {
+    for name in ["a", "b\u{1b}"] {
         write_random(&depot.path("src").join(name), 1000, 1);
     }
     write_random(&depot.path("src/large"), 24 << 20, 2);
@@ -254,7 +254,7 @@ fn files_that_come_into_the_way_while_others_are_received_are_named_and_compared
     let receiver = spawn(depot.command(&[&receive[..], &slowly].concat()));
     wait_for_journal(&depot.path("dst"));
     std::fs::create_dir_all(depot.path("dst/src")).unwrap();
-    for name in ["src/a", "src/b"] {
+    for name in ["src/a", "src/b\u{1b}"] {
         let (from, to) = (depot.path(name), depot.path("dst").join(name));
         std::fs::copy(&from, &to).unwrap();
         let time = from.metadata().unwrap().modified().unwrap();
@@ -262,7 +262,7 @@ fn files_that_come_into_the_way_while_others_are_received_are_named_and_compared
     }
     let ran = Ran::of_child(receiver);
     let named: Vec<_> = ran.events_named("failure").iter().map(|failure| failure["path"].clone()).collect();
-    assert_eq!(named, ["src/a", "src/b"], "{}", ran.stdout);
+    assert_eq!(named, ["src/a", "src/b\u{1b}"], "exact, for scripts: {}", ran.stdout);
     let error = ran.event("error");
     assert_eq!((ran.code, &error["code"]), (2, &"collision".into()));
     let said = error["message"].as_str().unwrap();

@@ -17,7 +17,7 @@ use terahaul_tree::{Collision, Existing, Filter, Journal, NoRoom, Overwrite, Res
 use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, printable};
 
 /// Things in the way that are named; there may be a million more.
 pub(super) const MOST_NAMED: usize = 20;
@@ -231,13 +231,13 @@ pub(super) fn in_the_way(path: &EntryPath, Obstacle { why, remedy }: &Obstacle) 
 pub(super) fn came_in_the_way(collisions: &[Collision], output: &Output) -> Failure {
     let said = usize::from(!output.is_json());
     for Collision { path, existing, .. } in collisions.iter().take(MOST_NAMED).skip(said) {
-        let (path, message) = (PathText::from(path.as_bytes()), format!("exists already as {existing}"));
+        let (path, message) = (PathText::from(path.as_slice()), format!("exists already as {existing}"));
         output.emit(&Event::Failure { path, cause: "exists", message: &message });
     }
     let first = collisions.first();
     let what = first.map_or_else(
         || "something is in the way".into(),
-        |Collision { path, existing, .. }| format!("{path} exists already as {existing}"),
+        |Collision { path, existing, .. }| format!("{} exists already as {existing}", printable(path)),
     );
     let more = match collisions.len() {
         0 | 1 => String::new(),
