@@ -12,7 +12,7 @@ use terahaul_net::client::Stored;
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
 use super::awaited::{Awaited, Gone, MISSED, VANISHED, say_kept};
-use super::feed::text_of;
+use super::feed::{check_top, text_of};
 use super::mounted;
 use crate::api::{Api, EntryRecord};
 use crate::blocking::blocking;
@@ -51,11 +51,12 @@ pub async fn run(
     let output = output.clone();
     blocking(move || {
         let mut listing = Listing::new(present, &roots, output)?;
+        let mut handled = Ok(());
         walk(&roots, &filter, 0, |batch| {
-            listing.handle_batch(batch);
-            ControlFlow::Continue(())
+            handled = listing.handle_batch(batch);
+            if handled.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        Ok(listing.finish())
+        handled.map(|()| listing.finish())
     })
     .await?
 }
@@ -131,8 +132,9 @@ impl Listing {
         Ok(Self { kept: Some(kept), awaited, output, count })
     }
 
-    fn handle_batch(&mut self, batch: Batch) {
+    fn handle_batch(&mut self, batch: Batch) -> Result<(), Failure> {
         for skipped in batch.skipped {
+            check_top(&skipped)?;
             self.name(text_of(&skipped), skipped.cause, &skipped.message());
             if skipped.cause == FailureCause::Unreadable
                 && let Some(path) = skipped.entry
@@ -152,6 +154,7 @@ impl Listing {
             let present = kept.map(|kept| kept.is_complete);
             self.output.emit(&Event::Entry { entry: &ReceiptEntry::new(entry, None), present });
         }
+        Ok(())
     }
 
     fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {
@@ -200,4 +203,30 @@ impl Listing {
 
 fn kept_of(kept: &[Kept], entry: EntryIndex) -> Kept {
     kept.get(entry.0 as usize).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::EntryPath;
+    use terahaul_tree::{Lack, Skipped};
+
+    use super::*;
+    use crate::cli::GlobalArgs;
+
+    /// All that an earlier run had found in it was called gone.
+    #[test]
+    fn a_dry_run_ends_as_a_run_where_the_named_folder_cannot_be_listed_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots::open(&[folder.path().join("")]).unwrap();
+        let output = Output::new(GlobalArgs { json: false, quiet: true });
+        let mut listing = Listing::new(None, &roots, output).unwrap();
+        let mut handle = |path: &str| {
+            let (entry, cause) = (EntryPath::new(path.as_bytes()).ok(), FailureCause::Unreadable);
+            let (path, detail) = (path.into(), "input/output error".into());
+            let skipped = Skipped { path, entry, cause, detail, says_all: false, lack: Lack::Unknown };
+            listing.handle_batch(Batch { skipped: vec![skipped], ..Batch::default() })
+        };
+        assert!(handle("src/below").is_ok(), "the rest is sent");
+        assert_eq!(handle("src/").unwrap_err().exit, Exit::Usage);
+    }
 }

@@ -289,18 +289,13 @@ impl State<'_> {
     }
 
     fn handle_skipped(&mut self, skipped: Skipped) -> Result<(), Failure> {
-        let is_unreadable = skipped.cause == FailureCause::Unreadable;
-        if is_unreadable && is_top(&skipped) {
-            // Nothing is known of what an earlier run has found in it, so none of that may fail.
-            return Err(Failure::usage(format!(
-                "the folder whose content is to be sent cannot be read ({}): check its permissions and run the same command again",
-                skipped.detail
-            )));
-        }
+        check_top(&skipped)?;
         let message = skipped.message();
         self.name(text_of(&skipped), skipped.cause, &message);
         // What is gone, or never can be sent, is nothing that another run would send.
-        if is_unreadable && let Some(path) = skipped.entry {
+        if skipped.cause == FailureCause::Unreadable
+            && let Some(path) = skipped.entry
+        {
             self.awaited.handle_unread(path, skipped.detail);
         }
         Ok(())
@@ -318,6 +313,18 @@ pub fn text_of(skipped: &Skipped) -> PathText {
         Some(path) => PathText::from(path),
         None => PathText::from(skipped.path.as_os_str().as_bytes()),
     }
+}
+
+/// Fails where it is a folder whose content is to be sent, and which cannot be read: nothing is known of what an earlier run has found in it,
+/// so none of that may fail.
+pub fn check_top(skipped: &Skipped) -> Result<(), Failure> {
+    if skipped.cause != FailureCause::Unreadable || !is_top(skipped) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "the folder whose content is to be sent cannot be read ({}): check its permissions and run the same command again",
+        skipped.detail
+    )))
 }
 
 /// Whether it is a folder that stands for its content, and not something in one under a path that no entry can have: the walk names
