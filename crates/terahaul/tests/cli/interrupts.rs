@@ -2,8 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use crate::rig::{
-    Depot, Ran, assert_same, send_signal, spawn, terahaul, terahaul_through, wait_for, wait_until,
-    write_random,
+    Depot, Ran, assert_same, send_signal, spawn, terahaul_through, wait_for, wait_until, write_random,
 };
 
 #[test]
@@ -63,8 +62,10 @@ fn a_command_that_waits_for_its_stdin_ends_at_the_first_signal() {
         &["login", "https://127.0.0.1:1/"],
         &["far"],
     ];
+    // The tests may be run as what outlives its terminal, by nohup, and what they start would then, too.
+    let within_a_terminal = ["env", "--default-signal=HUP"].map(str::to_owned);
     for (args, signal) in commands.iter().flat_map(|args| [(args, "TERM"), (args, "HUP")]) {
-        let mut command = terahaul(home.path());
+        let mut command = terahaul_through(home.path(), &within_a_terminal);
         command.args(*args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         wait_until_it_hears_signals(child.id());
