@@ -138,6 +138,11 @@ impl Drains {
         (self.failed >= FUTILE || self.failed_first >= FUTILE_CYCLES) && self.usual > 2.0 * keep
     }
 
+    /// The one under way shows nothing any more.
+    pub(super) fn interrupt(&mut self) {
+        self.under_way = None;
+    }
+
     /// The window is another from now on: time for the queue to follow.
     pub(super) fn restart(&mut self, now: Time) {
         (self.last, self.by, self.put_off) = (now, None, false);

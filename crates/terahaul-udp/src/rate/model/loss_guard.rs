@@ -14,7 +14,7 @@
 //! | open | much loss has been usual for [`DOUBT_EVERY`] | trial |
 //! | held | more than usual again | trial, from there |
 //! | held | its time passes | open, growing slowly |
-//! | trial | silence; others are insisted against | open: what arrives from then on says nothing of the trial |
+//! | trial | silence; others are insisted against; a meeting | open: what arrives from then on says nothing of the trial |
 
 use std::time::Duration;
 

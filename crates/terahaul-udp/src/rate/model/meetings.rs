@@ -4,34 +4,42 @@
 //! several do, and where several insist against each other, nobody sees an empty queue any more, and no drain of one of them makes one. Of
 //! eight transfers that began together on 100 Mbit/s, once in six times, half of all packets were dropped for as long as they lasted
 //! (simulated), and nothing that one of them could see tells that from a path that loses half of all packets. So those that insist, and those
-//! that lose [`MUCH`] and think it usual, send next to nothing for little more than a round trip when the time of day is a whole multiple of
-//! some seconds, which hosts agree on to some milliseconds (NTP, RFC 5905):
+//! that lose [`MUCH`] and think it usual, send nothing for a round trip when the time of day is a whole multiple of some seconds, which hosts
+//! agree on to some milliseconds (NTP, RFC 5905), and then a few packets, to see what waits:
 //!
 //! | then | it was | next |
 //! |---|---|---|
-//! | the queue ran empty | a transfer that insisted | cruise: the others that filled it were of its kind |
-//! | it did not | a transfer that insisted | share; as BBR takes each meeting for a wider line, they become rarer |
-//! | the path is shorter than it seemed | one that lost much | cruise: the rest was a queue, and no loss is usual any more |
+//! | nothing does | a transfer that insisted | cruise: the others that filled the queue were of its kind |
+//! | something does | a transfer that insisted | share |
+//! | the path is shorter than it seemed | one that lost much | cruise: the rest was a queue |
 //! | anything else | one that lost much | cruise, as before |
 //!
-//! CUBIC may let the queue run empty, too, when half of what fills it stays away. Whoever has to insist again soon after that holds rarer
-//! meetings as well. Those whose clocks are some seconds apart are about as well off as without meetings.
+//! Where the path is shorter than it seemed, no loss is usual any more. Meetings that end nothing become rarer: BBR takes each for a wider line,
+//! and where the path does lose so much, each costs two round trips. CUBIC may let the queue run empty, too, when half of what fills it stays
+//! away: whoever has to insist again soon after that holds rarer ones as well. Those whose clocks are some seconds apart are about as well off
+//! as without meetings.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// How often, where much is lost.
+/// How often, on paths that are short, where much is lost.
 const EVERY: Duration = Duration::from_secs(6);
-/// Every so many-th of those for those that insist, at first and at the rarest. All hold those that the rarest hold.
+/// No more often than once in so many round trips.
+const APART: u32 = 50;
+/// Every so many-th for those that insist, at first, and for all at the rarest. All hold those that the rarest hold.
 const RARE: u32 = 2;
 const RAREST: u32 = 8;
+/// One that is noticed so late is not held: others have gone on.
+const LATE: Duration = Duration::from_millis(500);
 /// After so long a peace, whoever fills the queue is somebody else.
 const PEACE: Duration = Duration::from_secs(30);
 /// The share of packets that no path should lose.
 const MUCH: f64 = 0.1;
-/// For how many round trips, as they are then. What waits is gone after the part of one that it takes, and seen to be after the rest.
-const ROUNDS: f64 = 1.25;
+/// When some packets are sent, and from when on what is heard of them counts, in round trips as they are then. What waited is gone after the
+/// part of one that it took.
+const LOOK: f64 = 0.9;
+const HEARD: f64 = 1.25;
 /// Of what the path seemed to be.
 const SHORTER: f64 = 1.0 / 8.0;
 /// The same in what one transfer keeps waiting.
@@ -59,7 +67,7 @@ pub(super) struct Meetings {
     origin: Duration,
     /// The time of day at the last look.
     looked: Option<Duration>,
-    /// While it insists, only every so many-th.
+    /// Only every so many-th.
     rare: u32,
     /// When the last one ended after which it did not insist any more.
     peace: Option<Time>,
@@ -69,6 +77,7 @@ pub(super) struct Meetings {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meeting {
     pub(super) reason: Reason,
+    look_from: Time,
     until: Time,
     /// What arrived before, in bytes a second.
     pub(super) rate: f64,
@@ -90,42 +99,55 @@ pub(super) struct Shown {
 impl Meetings {
     /// By a clock that shows this time of day at the origin of [`Time`].
     pub(super) fn new(origin: Duration) -> Self {
-        Self { origin, looked: None, rare: RARE, peace: None }
+        Self { origin, looked: None, rare: 1, peace: None }
     }
 
-    /// Whether one begins now, for whoever has this reason. Call it often, with a reason or without.
-    pub(super) fn is_due(&mut self, now: Time, reason: Option<Reason>) -> bool {
+    /// Whether one begins now, for whoever has this reason, on a path of which a round trip takes so long. Call it often, with a reason or
+    /// without.
+    pub(super) fn is_due(&mut self, now: Time, reason: Option<Reason>, round_trip: Duration) -> bool {
         let now = self.origin + now.since(Time::ZERO);
         let looked = self.looked.replace(now).unwrap_or(now);
-        let every = match reason {
+        let rare = match reason {
             None => return false,
-            Some(Reason::LosesMuch) => EVERY,
-            Some(Reason::Insists) => EVERY * self.rare,
+            Some(Reason::LosesMuch) => self.rare,
+            Some(Reason::Insists) => self.rare.max(RARE),
         };
-        now.as_nanos() / every.as_nanos() > looked.as_nanos() / every.as_nanos()
+        // Powers of two: whoever is further away, or holds rarer ones, meets with all others.
+        let round_trips = (round_trip * APART).as_nanos().div_ceil(EVERY.as_nanos()).max(1);
+        let every = EVERY.as_nanos() * u128::from(rare) * round_trips.next_power_of_two();
+        now.as_nanos() / every > looked.as_nanos() / every && now.saturating_sub(looked) < LATE
     }
 
     /// It insists from now on.
     pub(super) fn handle_insisting(&mut self, now: Time) {
         let again = self.peace.is_some_and(|peace| now.since(peace) < PEACE);
-        self.rare = if again { (self.rare * 2).min(RAREST) } else { RARE };
+        self.rare = if again { self.rarer() } else { 1 };
     }
 
-    /// It insists no more, or goes on.
-    pub(super) fn handle_end(&mut self, now: Time, insists: bool) {
-        if insists {
-            self.rare = (self.rare * 2).min(RAREST);
-        } else {
-            self.peace = Some(now);
+    /// One has ended, and with it, or not, what it was held for.
+    pub(super) fn handle_end(&mut self, now: Time, reason: Reason, over: bool) {
+        match reason {
+            _ if !over => self.rare = self.rarer(),
+            Reason::Insists => self.peace = Some(now),
+            Reason::LosesMuch => self.rare = 1,
         }
+    }
+
+    fn rarer(&self) -> u32 {
+        (self.rare.max(RARE) * 2).min(RAREST)
     }
 }
 
 impl Meeting {
     /// On a path on which a round trip takes so long, of which it would be `seemed` if nothing waited; so many bytes a second arrived.
     pub(super) fn new(now: Time, reason: Reason, round_trip: f64, seemed: f64, rate: f64) -> Self {
-        let until = now + Duration::from_secs_f64(round_trip * ROUNDS);
-        Self { reason, until, rate, seemed, least: f64::INFINITY }
+        let [look_from, until] = [LOOK, HEARD].map(|part| now + Duration::from_secs_f64(round_trip * part));
+        Self { reason, look_from, until, rate, seemed, least: f64::INFINITY }
+    }
+
+    /// Whether to send some packets now, whatever is still under way: part of that may be lost.
+    pub(super) fn looks(&self, now: Time) -> bool {
+        now >= self.look_from
     }
 
     /// Packets of a report waited so long, in seconds.
@@ -144,10 +166,12 @@ impl Meeting {
 mod tests {
     use super::*;
 
+    const SHORT: Duration = Duration::from_millis(20);
+
     /// The times of day, in seconds, at which a transfer whose clock began at this one meets in two minutes.
     fn met(origin: f64, mut meetings: Meetings, reason: Reason) -> Vec<u64> {
         let times = (0..120_000).map(|millis| Time::ZERO + Duration::from_millis(millis));
-        let due = times.filter(|now| meetings.is_due(*now, Some(reason)));
+        let due = times.filter(|now| meetings.is_due(*now, Some(reason), SHORT));
         due.map(|now| (origin + now.since(Time::ZERO).as_secs_f64()).round() as u64).collect()
     }
 
@@ -169,7 +193,7 @@ mod tests {
     fn the_rarest_meet_when_all_do() {
         let mut rare = of(1_000.4);
         for _ in 0..10 {
-            rare.handle_end(Time::ZERO, true);
+            rare.handle_end(Time::ZERO, Reason::Insists, false);
         }
         let rare = met(1_000.4, rare, Reason::Insists);
         assert!(rare.len() >= 2);
@@ -180,15 +204,43 @@ mod tests {
     }
 
     #[test]
-    fn who_insists_again_soon_after_a_peace_meets_more_rarely() {
-        let mut meetings = of(0.0);
+    fn meetings_that_end_nothing_and_those_of_far_paths_are_rarer() {
         let after = |secs| Time::ZERO + Duration::from_secs(secs);
-        meetings.handle_end(after(100), false);
+        let met = |meetings: Meetings, reason| met(0.0, meetings, reason).len();
+        let mut meetings = of(0.0);
+        assert_eq!((met(meetings, Reason::LosesMuch), met(meetings, Reason::Insists)), (19, 9));
+        meetings.handle_end(after(100), Reason::LosesMuch, false);
+        assert_eq!(met(meetings, Reason::LosesMuch), 4);
+        meetings.handle_end(after(100), Reason::LosesMuch, true);
+        assert_eq!(met(meetings, Reason::LosesMuch), 19);
+        meetings.handle_end(after(100), Reason::Insists, true);
         meetings.handle_insisting(after(110));
-        assert_eq!(meetings.rare, RARE * 2);
-        meetings.handle_end(after(120), false);
+        assert_eq!(met(meetings, Reason::Insists), 4, "it was no peace");
+        meetings.handle_end(after(120), Reason::Insists, true);
         meetings.handle_insisting(after(200));
-        assert_eq!(meetings.rare, RARE);
+        assert_eq!(met(meetings, Reason::Insists), 9);
+        let far = |millis: u64| {
+            let mut meetings = of(0.0);
+            let times = (0..120_000).map(|millis| after(0) + Duration::from_millis(millis));
+            let round_trip = Duration::from_millis(millis);
+            times.filter(|now| meetings.is_due(*now, Some(Reason::LosesMuch), round_trip)).count()
+        };
+        assert_eq!((far(120), far(121), far(600)), (19, 9, 2));
+    }
+
+    /// Whoever was stopped for a minute would have stopped for longer than that once more.
+    #[test]
+    fn a_meeting_that_is_noticed_late_is_not_held() {
+        let due = |late: u64| {
+            let mut meetings = of(0.0);
+            let mut at = |millis| {
+                meetings.is_due(Time::ZERO + Duration::from_millis(millis), Some(Reason::LosesMuch), SHORT)
+            };
+            at(5_990);
+            at(6_000 + late)
+        };
+        assert!(due(10));
+        assert!(!due(600));
     }
 
     /// What a meeting shows of a path that seemed 40 ms long, and now so long, in which packets waited so long at least, in milliseconds.

@@ -113,6 +113,8 @@ pub struct Model {
     swings: Swings,
     sharing: Sharing,
     meetings: Meetings,
+    /// The window in a meeting.
+    stopped: f64,
     taken: Taken,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
@@ -165,7 +167,7 @@ const FIRST_WINDOW: f64 = 96.0;
 const LEAST_WINDOW: f64 = 4.0;
 /// The same in a drain.
 const DRAINED_WINDOW: f64 = 2.0;
-/// The same in a meeting, in which what waits has to be seen at the right moment.
+/// As many are sent to see what waits, in a meeting.
 const STOPPED_WINDOW: f64 = 4.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
@@ -207,6 +209,7 @@ impl Model {
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
             meetings: Meetings::new(Duration::ZERO),
+            stopped: 0.0,
             taken: Taken::No,
             step: None,
             elsewhere: false,
@@ -287,33 +290,40 @@ impl Model {
     fn meet(&mut self, now: Time, report: &PathReport) {
         let insists = matches!(self.phase, Phase::Share);
         let reason = Reason::of(insists, self.guard.usual());
-        let is_due = self.meetings.is_due(now, reason);
+        // Not what the last packet took, which may have waited for a process that was stopped.
+        let round_trip = self.idle_loop + self.waiting;
+        let is_due = self.meetings.is_due(now, reason, Duration::from_secs_f64(round_trip));
         let may = insists || matches!(self.phase, Phase::Cruise | Phase::Drain { .. });
-        let (true, Some(reason), Some(rate)) = (is_due && may, reason, report.arrival_rate) else { return };
+        let (true, Some(reason)) = (is_due && may, reason) else { return };
+        let rate = report.arrival_rate.unwrap_or(self.window / round_trip);
         self.guard.interrupt();
-        self.phase = Phase::Meeting(Meeting::new(now, reason, self.round_trip, self.idle_loop, rate));
+        self.drains.interrupt();
+        self.phase = Phase::Meeting(Meeting::new(now, reason, round_trip, self.idle_loop, rate));
     }
 
     /// Goes on once a meeting is over.
     fn part_from(&mut self, now: Time, meeting: &Meeting) {
         let Some(shown) = meeting.poll_shown(now, self.idle_loop, self.keeping.seconds()) else { return };
+        let over = match meeting.reason {
+            Reason::Insists => shown.empty,
+            Reason::LosesMuch => shown.shorter,
+        };
+        self.meetings.handle_end(now, meeting.reason, over);
         if shown.shorter {
             self.guard = LossGuard::new(self.shortest);
         }
         match meeting.reason {
-            Reason::Insists if !shown.empty => {
-                self.meetings.handle_end(now, true);
+            _ if over => {
+                self.sharing.make_peace();
+                self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
+            }
+            Reason::Insists => {
                 self.sharing.renew(now);
                 self.phase = Phase::Share;
             }
-            Reason::LosesMuch if !shown.shorter => {
+            Reason::LosesMuch => {
                 self.phase = Phase::Cruise;
                 self.drains.restart(now);
-            }
-            _ => {
-                self.meetings.handle_end(now, false);
-                self.sharing.make_peace();
-                self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
             }
         }
     }
@@ -326,7 +336,7 @@ impl Model {
         self.drains.handle_round(now, waited, keep, self.shortest);
         let excess = ended.cohort.loss() - self.guard.usual();
         self.swings.handle_round(waited, ended.longest, excess, keep);
-        self.sharing.handle_round(now, waited, keep);
+        self.sharing.handle_round(now, waited, keep, self.shortest);
         let rate = report.arrival_rate.map(|rate| rate / self.capacity);
         let seen = rate.map(|rate| Seen { least: waited, most: ended.longest, excess, rate });
         if matches!(self.phase, Phase::Share) {
@@ -405,6 +415,8 @@ impl RateLaw for Model {
             Phase::Meeting(meeting) => {
                 meeting.handle_report(waited);
                 let meeting = *meeting;
+                let left = if meeting.looks(now) { report.under_way as f64 } else { 0.0 };
+                self.stopped = left + STOPPED_WINDOW * self.datagram;
                 self.part_from(now, &meeting);
             }
             Phase::Startup => self.startup(now, report),
@@ -475,7 +487,8 @@ impl RateLaw for Model {
             }
             Phase::Cruise => 1.1 * self.window / loop_time,
             Phase::Drain { window, .. } => window / loop_time,
-            Phase::Meeting(_) => STOPPED_WINDOW * self.datagram / loop_time,
+            // The window decides.
+            Phase::Meeting(meeting) => meeting.rate,
             Phase::Share => self.sharing.part() * self.capacity,
         }
     }
@@ -483,7 +496,7 @@ impl RateLaw for Model {
     fn window(&self) -> u64 {
         match self.phase {
             Phase::Drain { window, .. } => window as u64,
-            Phase::Meeting(_) => (STOPPED_WINDOW * self.datagram) as u64,
+            Phase::Meeting(_) => self.stopped as u64,
             // The rate decides; the window only keeps a path that died from filling memory.
             Phase::Share => (self.window * 2.0) as u64,
             _ => self.window as u64,

@@ -62,7 +62,7 @@ pub(super) struct Sharing {
     /// For how long far more waits than should, less the time for which it does not.
     crowded: Duration,
     /// The end of the last round trip.
-    looked: Time,
+    looked: Option<Time>,
     /// Since when nothing waits.
     empty_since: Option<Time>,
     /// Since when it is tried whether the others let the queue run empty.
@@ -81,7 +81,7 @@ impl Sharing {
             since: Time::ZERO,
             lasts: FIRST_SHARE,
             crowded: Duration::ZERO,
-            looked: Time::ZERO,
+            looked: None,
             empty_since: None,
             tested_since: None,
             suspicious_until: Time::ZERO,
@@ -104,14 +104,16 @@ impl Sharing {
     }
 
     /// A round trip has ended in which packets waited `waited` at least.
-    pub(super) fn handle_round(&mut self, now: Time, waited: f64, keep: f64) {
+    pub(super) fn handle_round(&mut self, now: Time, waited: f64, keep: f64, shortest: Duration) {
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
         if waited < keep / 2.0 {
             self.tested_since = (now < self.suspicious_until).then_some(now);
         }
-        let took = now.since(std::mem::replace(&mut self.looked, now));
+        // One that ends late was idle for most of it.
+        let longest = (shortest + Duration::from_secs_f64(waited)) * 2;
+        let took = self.looked.replace(now).map_or(Duration::ZERO, |looked| now.since(looked).min(longest));
         if waited > CROWD * keep {
-            self.crowded += took;
+            self.crowded = (self.crowded + took).min(crowded_for(shortest));
         } else if waited < CROWD / 2.0 * keep {
             self.crowded = Duration::ZERO;
         } else {
@@ -241,8 +243,9 @@ mod tests {
     fn insists(after: Duration, shortest: Duration) -> bool {
         let mut sharing = Sharing::new(0.5);
         let now = Time::ZERO + after;
-        sharing.handle_round(now - CROWDED_FOR, 0.0, 1.0);
-        sharing.handle_round(now, CROWD * 2.0, 1.0);
+        for (now, waited) in [(now - CROWDED_FOR, 0.0), (now, CROWD * 2.0)] {
+            sharing.handle_round(now, waited, 1.0, shortest);
+        }
         sharing.is_due(now, shortest, false)
     }
 
