@@ -295,10 +295,12 @@ impl Model {
         let is_due = self.meetings.is_due(now, reason, Duration::from_secs_f64(round_trip));
         let may = insists || matches!(self.phase, Phase::Cruise | Phase::Drain { .. });
         let (true, Some(reason)) = (is_due && may, reason) else { return };
-        let rate = report.arrival_rate.unwrap_or(self.window / round_trip);
+        // What arrived while there was little to send says nothing.
+        let arrived = report.arrival_rate.filter(|_| !report.sender_limited);
+        let rate = arrived.unwrap_or(self.window / round_trip);
         self.guard.interrupt();
         self.drains.interrupt();
-        self.phase = Phase::Meeting(Meeting::new(now, reason, round_trip, self.idle_loop, rate));
+        self.phase = Phase::Meeting(Meeting::new(now, reason, self.idle_loop, self.waiting, rate));
     }
 
     /// Goes on once a meeting is over.
@@ -414,8 +416,8 @@ impl RateLaw for Model {
         match &mut self.phase {
             Phase::Meeting(meeting) => {
                 meeting.handle_report(waited);
+                let left = if meeting.poll_look(now) { report.under_way as f64 } else { 0.0 };
                 let meeting = *meeting;
-                let left = if meeting.looks(now) { report.under_way as f64 } else { 0.0 };
                 self.stopped = left + STOPPED_WINDOW * self.datagram;
                 self.part_from(now, &meeting);
             }
