@@ -20,6 +20,8 @@ use crate::Time;
 
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
+/// What eight keep, and a little.
+const EIGHT: f64 = 9.0;
 /// How long a crowd has to wait, or ten round trips, more than there is none.
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 const CROWDED_FOR_ROUNDS: u32 = 10;
@@ -116,7 +118,7 @@ impl Sharing {
             self.crowded = (self.crowded + took).min(crowded_for(shortest));
         } else if waited < CROWD / 2.0 * keep {
             self.crowded = Duration::ZERO;
-        } else {
+        } else if waited < EIGHT * keep {
             // What eight like this one keep after a moment of more is no crowd, and CUBIC's waves are mostly above.
             self.crowded = self.crowded.saturating_sub(took);
         }
