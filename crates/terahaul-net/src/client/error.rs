@@ -1,5 +1,7 @@
 //! What can go wrong for a client, and who can mend it.
 
+use std::time::Duration;
+
 use terahaul_core::LayoutError;
 use terahaul_wire::{ErrorCode, WireError};
 use tokio::task::JoinError;
@@ -203,13 +205,15 @@ impl ClientError {
         }
     }
 
-    /// A disk, at either end, has lost what had arrived on it, or keeps no record of it.
-    pub(crate) fn is_loss(&self) -> bool {
-        match self {
+    /// A disk, at either end, has lost what had arrived on it, or keeps no record of it, in a session that `lasted`. A depot that could not
+    /// open one may have a database that fails: nothing was sent to be lost.
+    pub(crate) fn is_loss(&self, lasted: Option<Duration>) -> bool {
+        let of_disk = match self {
             Self::Lost(_) => true,
             Self::Depot(error) => error.retry && error.code == ErrorCode::Internal,
             _ => false,
-        }
+        };
+        of_disk && lasted.is_some()
     }
 
     /// The depot's certificate was refused, for this reason.

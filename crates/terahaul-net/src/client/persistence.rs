@@ -41,8 +41,7 @@ impl Persistence {
         lasted: Option<Duration>,
         durable: ByteCount,
     ) -> Result<(), ClientError> {
-        // A depot that could not open a session may have a database that fails: nothing was sent to be lost.
-        let loss = lasted.is_some() && error.is_loss();
+        let loss = error.is_loss(lasted);
         let lasted = lasted.filter(|_| matches!(error, ClientError::Control(_)));
         let goes_on = self.handle_disk(Instant::now(), loss, durable);
         let wait = self.handle_lost(Instant::now(), lasted, durable, spread());

@@ -211,7 +211,7 @@ impl Driver {
                 }
                 Err(error) => (error, None),
             };
-            if lasted.is_some() && error.is_loss() {
+            if error.is_loss(lasted) {
                 // It has not all that it was to finish with.
                 self.shared.asked_to_finish.store(false, Ordering::Relaxed);
             }

@@ -21,6 +21,7 @@
 
 use std::time::Duration;
 
+use super::PathReport;
 use crate::Time;
 
 /// How often, on paths that are short, where much is lost.
@@ -39,6 +40,8 @@ const MUCH: f64 = 0.1;
 /// When some packets are sent, and from when on what is heard of them counts, in round trips as they are then. What waited is gone after the
 /// part of one that it took.
 const LOOK: f64 = 0.9;
+/// As many datagrams.
+const FEW: f64 = 4.0;
 const HEARD: f64 = 1.25;
 /// Of what the path seemed to be.
 const SHORTER: f64 = 1.0 / 8.0;
@@ -74,7 +77,7 @@ pub(super) struct Meetings {
 }
 
 /// One that is being held. Times are in seconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Meeting {
     pub(super) reason: Reason,
     /// When to send some packets, if that has not been done.
@@ -86,6 +89,8 @@ pub(super) struct Meeting {
     seemed: f64,
     /// The least that packets waited since.
     least: f64,
+    /// Most bytes under way.
+    pub(super) window: f64,
 }
 
 /// What one has shown.
@@ -146,17 +151,17 @@ impl Meeting {
         let round_trip = seemed + waiting;
         // However much waits, it is gone by then.
         let look_from = Some(after((LOOK * round_trip).max(waiting)));
-        Self { reason, look_from, until: after(HEARD * round_trip), rate, seemed, least: f64::INFINITY }
+        let until = after(HEARD * round_trip);
+        Self { reason, look_from, until, rate, seemed, least: f64::INFINITY, window: 0.0 }
     }
 
-    /// Whether to send some packets now, once, whatever is still under way: part of that may be lost.
-    pub(super) fn poll_look(&mut self, now: Time) -> bool {
-        self.look_from.take_if(|from| now >= *from).is_some()
-    }
-
-    /// Packets of a report waited so long, in seconds.
-    pub(super) fn handle_report(&mut self, waited: f64) {
-        self.least = self.least.min(waited);
+    /// A report came: the first one of the meeting too.
+    pub(super) fn handle_report(&mut self, now: Time, report: &PathReport) {
+        self.least = self.least.min(report.waiting.as_secs_f64());
+        // To look is to send some once, whatever is still under way: part of that may be lost.
+        let looks = self.look_from.take_if(|from| now >= *from).is_some();
+        let left = if looks { report.under_way as f64 } else { 0.0 };
+        self.window = left + FEW * f64::from(report.datagram);
     }
 
     /// What it has shown, once it is over: the path seems to be so long now, and one transfer keeps so much waiting.
@@ -250,7 +255,8 @@ mod tests {
     /// What a meeting shows of a path that seemed 40 ms long, and now so long, in which packets waited so long at least, in milliseconds.
     fn shown(seems: f64, waited: f64) -> Shown {
         let mut meeting = Meeting::new(Time::ZERO, Reason::Insists, 0.04, 0.0, 1e6);
-        meeting.handle_report(waited / 1e3);
+        let waiting = Duration::from_secs_f64(waited / 1e3);
+        meeting.handle_report(Time::ZERO, &PathReport { waiting, ..PathReport::default() });
         let early = meeting.poll_shown(Time::ZERO + Duration::from_millis(49), seems / 1e3, 0.001_25);
         assert_eq!(early, None);
         meeting.poll_shown(Time::ZERO + Duration::from_millis(51), seems / 1e3, 0.001_25).expect("it is over")

@@ -113,8 +113,6 @@ pub struct Model {
     swings: Swings,
     sharing: Sharing,
     meetings: Meetings,
-    /// The window in a meeting.
-    stopped: f64,
     taken: Taken,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
@@ -126,7 +124,7 @@ pub struct Model {
     keeping: Keeping,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Startup,
     Cruise,
@@ -167,8 +165,6 @@ const FIRST_WINDOW: f64 = 96.0;
 const LEAST_WINDOW: f64 = 4.0;
 /// The same in a drain.
 const DRAINED_WINDOW: f64 = 2.0;
-/// As many are sent to see what waits, in a meeting.
-const STOPPED_WINDOW: f64 = 4.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
 const UNMEASURED_WINDOW: f64 = 16.0;
@@ -209,7 +205,6 @@ impl Model {
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
             meetings: Meetings::new(Duration::ZERO),
-            stopped: 0.0,
             taken: Taken::No,
             step: None,
             elsewhere: false,
@@ -239,7 +234,7 @@ impl Model {
     }
 
     fn cruise_at(&mut self, now: Time, window: f64) {
-        if matches!(self.phase, Phase::Startup) {
+        if self.phase == Phase::Startup {
             self.sharing.handle_started(now);
         }
         self.phase = Phase::Cruise;
@@ -288,7 +283,7 @@ impl Model {
 
     /// Holds a meeting, if it is time for one.
     fn meet(&mut self, now: Time, report: &PathReport) {
-        let insists = matches!(self.phase, Phase::Share);
+        let insists = self.phase == Phase::Share;
         let reason = Reason::of(insists, self.guard.usual());
         // Not what the last packet took, which may have waited for a process that was stopped.
         let round_trip = self.idle_loop + self.waiting;
@@ -341,7 +336,7 @@ impl Model {
         self.sharing.handle_round(now, waited, keep, self.shortest);
         let rate = report.arrival_rate.map(|rate| rate / self.capacity);
         let seen = rate.map(|rate| Seen { least: waited, most: ended.longest, excess, rate });
-        if matches!(self.phase, Phase::Share) {
+        if self.phase == Phase::Share {
             self.elsewhere = self.is_unanswered(now, seen);
         }
         match self.phase {
@@ -415,10 +410,8 @@ impl RateLaw for Model {
         self.meet(now, report);
         match &mut self.phase {
             Phase::Meeting(meeting) => {
-                meeting.handle_report(waited);
-                let left = if meeting.poll_look(now) { report.under_way as f64 } else { 0.0 };
+                meeting.handle_report(now, report);
                 let meeting = *meeting;
-                self.stopped = left + STOPPED_WINDOW * self.datagram;
                 self.part_from(now, &meeting);
             }
             Phase::Startup => self.startup(now, report),
@@ -441,9 +434,9 @@ impl RateLaw for Model {
     fn handle_cohort(&mut self, now: Time, cohort: &Cohort) {
         self.settled.arrived += cohort.arrived;
         self.settled.lost += cohort.lost;
-        if matches!(self.phase, Phase::Share) {
+        if self.phase == Phase::Share {
             self.sharing.handle_loss(now, cohort.loss() - self.guard.usual(), self.shortest);
-        } else if matches!(self.phase, Phase::Cruise) {
+        } else if self.phase == Phase::Cruise {
             self.keeping.handle_cohort(cohort, self.guard.usual(), self.waiting);
             let state = loss_guard::Now {
                 window: self.window,
@@ -498,7 +491,7 @@ impl RateLaw for Model {
     fn window(&self) -> u64 {
         match self.phase {
             Phase::Drain { window, .. } => window as u64,
-            Phase::Meeting(_) => self.stopped as u64,
+            Phase::Meeting(meeting) => meeting.window as u64,
             // The rate decides; the window only keeps a path that died from filling memory.
             Phase::Share => (self.window * 2.0) as u64,
             _ => self.window as u64,

@@ -5,7 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use terahaul_core::{Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, Resume, take_below};
+use terahaul_core::{
+    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Resume, take_below,
+};
+use terahaul_tree::Skipped;
 
 use crate::output::{Output, counted};
 
@@ -68,9 +71,14 @@ impl Awaited {
         (self.resume.handle_found(entry), displaced)
     }
 
-    /// What is at `path`, and below it, cannot be seen.
-    pub fn handle_unread(&mut self, path: EntryPath, why: String) {
-        self.unread.insert(path, why);
+    /// This run has passed over something: where that could not be read, what is there, and below it, cannot be seen. What is gone, or never
+    /// can be sent, is nothing that another run would send.
+    pub fn handle_skipped(&mut self, skipped: Skipped) {
+        if skipped.cause == FailureCause::Unreadable
+            && let Some(path) = skipped.entry
+        {
+            self.unread.insert(path, skipped.detail);
+        }
     }
 
     /// What could not be read, and why.

@@ -136,11 +136,7 @@ impl Listing {
         for skipped in batch.skipped {
             check_top(&skipped)?;
             self.name(text_of(&skipped), skipped.cause, &skipped.message());
-            if skipped.cause == FailureCause::Unreadable
-                && let Some(path) = skipped.entry
-            {
-                self.awaited.handle_unread(path, skipped.detail);
-            }
+            self.awaited.handle_skipped(skipped);
         }
         for entry in &batch.found {
             let (disposition, _) = self.awaited.handle_found(entry);

@@ -292,12 +292,7 @@ impl State<'_> {
         check_top(&skipped)?;
         let message = skipped.message();
         self.name(text_of(&skipped), skipped.cause, &message);
-        // What is gone, or never can be sent, is nothing that another run would send.
-        if skipped.cause == FailureCause::Unreadable
-            && let Some(path) = skipped.entry
-        {
-            self.awaited.handle_unread(path, skipped.detail);
-        }
+        self.awaited.handle_skipped(skipped);
         Ok(())
     }
 
