@@ -14,10 +14,11 @@
 //! | the path is shorter than it seemed | one that lost much | cruise: the rest was a queue |
 //! | anything else | one that lost much | cruise, as before |
 //!
-//! Where the path is shorter than it seemed, no loss is usual any more. Meetings that end nothing become rarer: BBR takes each for a wider line,
-//! and where the path does lose so much, each costs two round trips. CUBIC may let the queue run empty, too, when half of what fills it stays
-//! away: whoever has to insist again soon after that holds rarer ones as well. Those whose clocks are some seconds apart are about as well off
-//! as without meetings.
+//! Where the path is shorter than it seemed, no loss is usual any more. Where it does lose so much, a meeting costs two round trips, and those
+//! that end nothing become rarer. BBR takes each for a wider line, and CUBIC alone may let the queue run empty when half of what fills it stays
+//! away, and then has most of the line until it is insisted against again: so whoever insists holds one when it has done so for long enough, or
+//! what it insists on costs loss, as it does where several insist ([`super::sharing`] says when). Those whose clocks are some seconds apart are
+//! about as well off as without meetings.
 
 use std::time::Duration;
 
@@ -28,13 +29,11 @@ use crate::Time;
 const EVERY: Duration = Duration::from_secs(6);
 /// No more often than once in so many round trips.
 const APART: u32 = 50;
-/// Every so many-th for those that insist, at first, and for all at the rarest. All hold those that the rarest hold.
+/// Every so many-th for those that insist, and for all at the rarest. All hold those that the rarest hold.
 const RARE: u32 = 2;
 const RAREST: u32 = 8;
 /// One that is noticed so late is not held: others have gone on.
 const LATE: Duration = Duration::from_millis(500);
-/// After so long a peace, whoever fills the queue is somebody else.
-const PEACE: Duration = Duration::from_secs(30);
 /// The share of packets that no path should lose.
 const MUCH: f64 = 0.1;
 /// When some packets are sent, and from when on what is heard of them counts, in round trips as they are then. What waited is gone after the
@@ -51,15 +50,18 @@ const SOME: f64 = 4.0;
 /// Why a transfer stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    Insists,
+    Insists {
+        /// For long enough to see whether it still has to.
+        long: bool,
+    },
     /// And thinks it usual.
     LosesMuch,
 }
 
 impl Reason {
-    /// Of one that insists, or does not, to which so much loss is usual.
-    pub(super) fn of(insists: bool, usual: f64) -> Option<Self> {
-        if insists { Some(Self::Insists) } else { (usual > MUCH).then_some(Self::LosesMuch) }
+    /// Of one that does not insist, to which so much loss is usual.
+    pub(super) fn of_loss(usual: f64) -> Option<Self> {
+        (usual > MUCH).then_some(Self::LosesMuch)
     }
 }
 
@@ -70,10 +72,8 @@ pub(super) struct Meetings {
     origin: Duration,
     /// The time of day at the last look.
     looked: Option<Duration>,
-    /// Only every so many-th.
+    /// Only every so many-th, where much is lost.
     rare: u32,
-    /// When the last one ended after which it did not insist any more.
-    peace: Option<Time>,
 }
 
 /// One that is being held. Times are in seconds.
@@ -105,7 +105,7 @@ pub(super) struct Shown {
 impl Meetings {
     /// By a clock that shows this time of day at the origin of [`Time`].
     pub(super) fn new(origin: Duration) -> Self {
-        Self { origin, looked: None, rare: 1, peace: None }
+        Self { origin, looked: None, rare: 1 }
     }
 
     /// Whether one begins now, for whoever has this reason, on a path of which a round trip takes so long. Call it often, with a reason or
@@ -116,7 +116,8 @@ impl Meetings {
         let rare = match reason {
             None => return false,
             Some(Reason::LosesMuch) => self.rare,
-            Some(Reason::Insists) => self.rare.max(RARE),
+            Some(Reason::Insists { long: true }) => RARE,
+            Some(Reason::Insists { long: false }) => RAREST,
         };
         // Powers of two: whoever is further away, or holds rarer ones, meets with all others.
         let round_trips = (round_trip * APART).as_nanos().div_ceil(EVERY.as_nanos()).max(1);
@@ -124,23 +125,9 @@ impl Meetings {
         now.as_nanos() / every > looked.as_nanos() / every && now.as_nanos() % every < LATE.as_nanos()
     }
 
-    /// It insists from now on.
-    pub(super) fn handle_insisting(&mut self, now: Time) {
-        let again = self.peace.is_some_and(|peace| now.since(peace) < PEACE);
-        self.rare = if again { self.rarer() } else { 1 };
-    }
-
-    /// One has ended, and with it, or not, what it was held for.
-    pub(super) fn handle_end(&mut self, now: Time, reason: Reason, over: bool) {
-        match reason {
-            _ if !over => self.rare = self.rarer(),
-            Reason::Insists => self.peace = Some(now),
-            Reason::LosesMuch => self.rare = 1,
-        }
-    }
-
-    fn rarer(&self) -> u32 {
-        (self.rare.max(RARE) * 2).min(RAREST)
+    /// One has ended that was held for much loss, and with it, or not, what it was held for.
+    pub(super) fn handle_end(&mut self, over: bool) {
+        self.rare = if over { 1 } else { (self.rare.max(RARE) * 2).min(RAREST) };
     }
 }
 
@@ -176,6 +163,8 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(20);
+    const LONG: Reason = Reason::Insists { long: true };
+    const JUST: Reason = Reason::Insists { long: false };
 
     /// The times of day, in seconds, at which a transfer whose clock began at this one meets in two minutes.
     fn met(origin: f64, mut meetings: Meetings, reason: Reason) -> Vec<u64> {
@@ -190,7 +179,7 @@ mod tests {
 
     #[test]
     fn transfers_meet_at_the_same_time_of_day_whenever_they_began() {
-        for reason in [Reason::LosesMuch, Reason::Insists] {
+        for reason in [Reason::LosesMuch, LONG] {
             let [one, two] = [1_000.4, 1_017.9].map(|origin| met(origin, of(origin), reason));
             let both: Vec<_> = one.iter().filter(|at| two.contains(at)).collect();
             let only = one.iter().filter(|at| **at >= 1_018 && !two.contains(at)).count();
@@ -200,15 +189,16 @@ mod tests {
 
     #[test]
     fn the_rarest_meet_when_all_do() {
-        let mut rare = of(1_000.4);
+        let mut in_vain = of(1_000.4);
         for _ in 0..10 {
-            rare.handle_end(Time::ZERO, Reason::Insists, false);
+            in_vain.handle_end(false);
         }
-        let rare = met(1_000.4, rare, Reason::Insists);
-        assert!(rare.len() >= 2);
-        for reason in [Reason::LosesMuch, Reason::Insists] {
+        let rarest =
+            [(in_vain, Reason::LosesMuch), (of(1_000.4), JUST)].map(|(rare, why)| met(1_000.4, rare, why));
+        assert!(rarest[0] == rarest[1] && rarest[0].len() >= 2, "{rarest:?}");
+        for reason in [Reason::LosesMuch, LONG] {
             let all = met(1_000.4, of(1_000.4), reason);
-            assert!(rare.iter().all(|at| all.contains(at)), "{reason:?}: {rare:?}, {all:?}");
+            assert!(rarest[0].iter().all(|at| all.contains(at)), "{reason:?}: {rarest:?}, {all:?}");
         }
     }
 
@@ -217,17 +207,11 @@ mod tests {
         let after = |secs| Time::ZERO + Duration::from_secs(secs);
         let met = |meetings: Meetings, reason| met(0.0, meetings, reason).len();
         let mut meetings = of(0.0);
-        assert_eq!((met(meetings, Reason::LosesMuch), met(meetings, Reason::Insists)), (19, 9));
-        meetings.handle_end(after(100), Reason::LosesMuch, false);
+        assert_eq!((met(meetings, Reason::LosesMuch), met(meetings, LONG)), (19, 9));
+        meetings.handle_end(false);
         assert_eq!(met(meetings, Reason::LosesMuch), 4);
-        meetings.handle_end(after(100), Reason::LosesMuch, true);
+        meetings.handle_end(true);
         assert_eq!(met(meetings, Reason::LosesMuch), 19);
-        meetings.handle_end(after(100), Reason::Insists, true);
-        meetings.handle_insisting(after(110));
-        assert_eq!(met(meetings, Reason::Insists), 4, "it was no peace");
-        meetings.handle_end(after(120), Reason::Insists, true);
-        meetings.handle_insisting(after(200));
-        assert_eq!(met(meetings, Reason::Insists), 9);
         let far = |millis: u64| {
             let mut meetings = of(0.0);
             let times = (0..120_000).map(|millis| after(0) + Duration::from_millis(millis));
@@ -254,7 +238,7 @@ mod tests {
 
     /// What a meeting shows of a path that seemed 40 ms long, and now so long, in which packets waited so long at least, in milliseconds.
     fn shown(seems: f64, waited: f64) -> Shown {
-        let mut meeting = Meeting::new(Time::ZERO, Reason::Insists, 0.04, 0.0, 1e6);
+        let mut meeting = Meeting::new(Time::ZERO, LONG, 0.04, 0.0, 1e6);
         let waiting = Duration::from_secs_f64(waited / 1e3);
         meeting.handle_report(Time::ZERO, &PathReport { waiting, ..PathReport::default() });
         let early = meeting.poll_shown(Time::ZERO + Duration::from_millis(49), seems / 1e3, 0.001_25);

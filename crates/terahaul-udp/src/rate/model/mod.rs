@@ -252,7 +252,6 @@ impl Model {
         self.phase = Phase::Share;
         self.step = before.map(|before| Step::new(now, before));
         self.guard.interrupt();
-        self.meetings.handle_insisting(now);
         self.sharing.begin(now);
     }
 
@@ -284,7 +283,10 @@ impl Model {
     /// Holds a meeting, if it is time for one.
     fn meet(&mut self, now: Time, report: &PathReport) {
         let insists = self.phase == Phase::Share;
-        let reason = Reason::of(insists, self.guard.usual());
+        let reason = match insists {
+            true => Some(Reason::Insists { long: self.sharing.has_lasted(now) }),
+            false => Reason::of_loss(self.guard.usual()),
+        };
         // Not what the last packet took, which may have waited for a process that was stopped.
         let round_trip = self.idle_loop + self.waiting;
         let is_due = self.meetings.is_due(now, reason, Duration::from_secs_f64(round_trip));
@@ -301,27 +303,26 @@ impl Model {
     /// Goes on once a meeting is over.
     fn part_from(&mut self, now: Time, meeting: &Meeting) {
         let Some(shown) = meeting.poll_shown(now, self.idle_loop, self.keeping.seconds()) else { return };
-        let over = match meeting.reason {
-            Reason::Insists => shown.empty,
-            Reason::LosesMuch => shown.shorter,
-        };
-        self.meetings.handle_end(now, meeting.reason, over);
         if shown.shorter {
             self.guard = LossGuard::new(self.shortest);
         }
-        match meeting.reason {
-            _ if over => {
-                self.sharing.make_peace();
-                self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
-            }
-            Reason::Insists => {
-                self.sharing.renew(now);
-                self.phase = Phase::Share;
+        let over = match meeting.reason {
+            Reason::Insists { .. } => {
+                self.sharing.handle_meeting(now, shown.empty);
+                shown.empty
             }
             Reason::LosesMuch => {
-                self.phase = Phase::Cruise;
-                self.drains.restart(now);
+                self.meetings.handle_end(shown.shorter);
+                shown.shorter
             }
+        };
+        if over {
+            self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
+        } else if meeting.reason == Reason::LosesMuch {
+            self.phase = Phase::Cruise;
+            self.drains.restart(now);
+        } else {
+            self.phase = Phase::Share;
         }
     }
 
@@ -369,7 +370,7 @@ impl Model {
                     self.insist(now, seen);
                 }
             }
-            Phase::Share if self.sharing.is_over(now, self.shortest) => {
+            Phase::Share if self.sharing.is_unopposed(now, self.shortest) => {
                 self.sharing.end(now);
                 let rate = report.arrival_rate.unwrap_or(self.sharing.part() * self.capacity);
                 self.cruise_at(now, rate * self.idle_loop + self.alpha());

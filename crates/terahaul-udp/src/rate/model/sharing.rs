@@ -4,13 +4,14 @@
 //! | state | event | next |
 //! |---|---|---|
 //! | at peace | it may begin ([`Sharing::may_begin`]), and a crowd waits for [`CROWDED_FOR`], or the law finds that drains are futile or that the queue swings | insisting for [`FIRST_SHARE`], on the most |
-//! | insisting | its time has passed: perhaps the others have become like this transfer | testing |
 //! | insisting | nothing waits, for half of [`CROWDED_FOR`] | testing |
-//! | insisting | a meeting, in which others kept the queue full ([`super::meetings`]) | insisting anew, twice as long |
-//! | insisting | a meeting, in which nobody did | at peace |
+//! | insisting | a meeting ([`super::meetings`]), in which others kept the queue full | insisting anew, twice as long |
+//! | insisting | a meeting, in which nobody did: perhaps the others have become like this transfer | at peace |
 //! | testing | the queue did not run empty for [`LONGEST_TEST`]; or any event that ends peace, a crowd after a quarter of the time | insisting, twice as long, on what loss has left |
 //! | testing | the queue runs empty, within [`SUSPICION`] of the last insisting | testing from now on |
 //! | testing | the queue runs empty later | at peace |
+//!
+//! Where peace since a meeting ends within [`SUSPICION`], it is insisted twice as long, on what loss has left.
 //!
 //! While it insists, loss beyond the usual makes the share smaller, and a round without it larger. The law's phase says whether it does.
 
@@ -34,7 +35,7 @@ const SHARE_LOSS: f64 = 0.02;
 const HOPELESS: f64 = 0.55;
 const LEAST_SHARE: f64 = 0.05;
 /// How long before it is tried for the first time whether the others have become like this transfer, and for how long at most
-/// that is put off: a test costs most of [`LONGEST_TEST`] beside who takes what it is left.
+/// that is put off: to try costs seconds beside who takes what it is left.
 const FIRST_SHARE: Duration = Duration::from_secs(10);
 const LONGEST_SHARE: Duration = Duration::from_secs(60);
 /// How long that is tried: transfers like this one have let the queue run empty by then.
@@ -71,6 +72,8 @@ pub(super) struct Sharing {
     tested_since: Option<Time>,
     /// Until when whoever kept the queue full may only have paused.
     suspicious_until: Time,
+    /// When a meeting showed that nobody else keeps the queue full.
+    peace: Option<Time>,
 }
 
 impl Sharing {
@@ -87,6 +90,7 @@ impl Sharing {
             empty_since: None,
             tested_since: None,
             suspicious_until: Time::ZERO,
+            peace: None,
         }
     }
 
@@ -140,8 +144,9 @@ impl Sharing {
 
     /// It insists from now on.
     pub(super) fn begin(&mut self, now: Time) {
+        let peace = self.peace.take().is_some_and(|peace| now.since(peace) < SUSPICION);
         // Where others still insist, what loss has left of the share is what there is.
-        if self.tested_since.take().is_some() {
+        if self.tested_since.take().is_some() || peace {
             self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
         } else {
             self.lasts = FIRST_SHARE;
@@ -163,21 +168,25 @@ impl Sharing {
         self.part = self.part.clamp(LEAST_SHARE, self.most);
     }
 
-    /// While it insists: whether that was long enough, or there is nobody to insist against.
-    pub(super) fn is_over(&self, now: Time, shortest: Duration) -> bool {
-        let unopposed = |since| now.since(since) >= crowded_for(shortest) / 2;
-        now.since(self.since) > self.lasts || self.empty_since.is_some_and(unopposed)
+    /// While it insists: whether there is nobody to insist against.
+    pub(super) fn is_unopposed(&self, now: Time, shortest: Duration) -> bool {
+        self.empty_since.is_some_and(|since| now.since(since) >= crowded_for(shortest) / 2)
     }
 
-    /// It has stopped for a moment, and others have filled the queue. They may have taken that for its end.
-    pub(super) fn renew(&mut self, now: Time) {
-        self.since = now;
-        self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+    /// While it insists: whether that was long enough, or costs loss.
+    pub(super) fn has_lasted(&self, now: Time) -> bool {
+        now.since(self.since) >= self.lasts || self.part < self.most
     }
 
-    /// All that insisted have stopped at once, and nobody else filled the queue.
-    pub(super) fn make_peace(&mut self) {
-        (self.tested_since, self.suspicious_until) = (None, Time::ZERO);
+    /// All that insisted have stopped at once, and the queue ran empty, or others filled it. Those may have taken that for its end.
+    pub(super) fn handle_meeting(&mut self, now: Time, empty: bool) {
+        if empty {
+            (self.tested_since, self.suspicious_until) = (None, Time::ZERO);
+            self.peace = Some(now);
+        } else {
+            self.since = now;
+            self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+        }
     }
 
     /// It insists no more.
@@ -267,7 +276,7 @@ mod tests {
             met.push(path.now.since(Time::ZERO).as_secs());
             assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST, "share") <= RTT * 4);
         }
-        assert_eq!(met, [12, 24, 48, 96, 144]);
+        assert_eq!(met, [12, 36, 48, 96, 144]);
     }
 
     /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
