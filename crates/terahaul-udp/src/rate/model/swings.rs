@@ -7,9 +7,9 @@
 
 use super::is_empty;
 
-/// What a swing adds, and what is left of it after each round trip: one every eight round trips comes to four.
+/// What a swing adds, and what is left of it after each round trip: one every three round trips comes to eleven, one every eight to four and a half.
 const FADING: f64 = 0.97;
-const FREQUENT: f64 = 4.0;
+const FREQUENT: f64 = 7.0;
 /// What waits at a swing's upper end, in what one transfer keeps.
 const HIGH: f64 = 6.0;
 /// The share that is lost beyond what is usual where the queue overflows.
@@ -59,6 +59,7 @@ mod tests {
     #[test]
     fn a_queue_that_is_drained_now_and_then_or_does_not_overflow_does_not_swing() {
         assert!(are_frequent(3, 0.1));
+        assert!(!are_frequent(8, 0.1), "eight of its kind did so beside each other");
         assert!(!are_frequent(20, 0.1));
         assert!(!are_frequent(3, 0.0));
     }
