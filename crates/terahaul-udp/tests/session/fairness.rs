@@ -70,15 +70,18 @@ fn transfers_of_ours_share_a_line_evenly() {
 
 /// Whoever meets a queue that others have filled at the same moment takes it for the path's length, and what overflows for
 /// the path's loss. Of those that begin within 350 ms some are uneven for longer: they pass for something that does not yield, and are
-/// insisted against until they have met.
+/// insisted against until they have met, by all or, until then, by one that has most of half the line.
 #[test]
 fn transfers_that_begin_together_share_a_line_evenly_and_lose_little() {
     for (seeds, closer) in [(4, 10), (2, 50), (2, 1_000)] {
         let (mut uneven, mut dropped) = (0, 0.0);
         for seed in 1..=seeds {
             let path = PathSpec::clean(400.0, 20 * MILLI);
-            let shares = scenes::eight_together(path, seed, closer).shares(10 * SECOND, 20 * SECOND);
-            assert!(shares.jain() > 0.7 && shares.total() > 0.9, "seed {seed}: {:.3?}", shares.ours);
+            let mut world = scenes::eight_together(path, seed, closer);
+            let shares = world.shares(10 * SECOND, 20 * SECOND);
+            assert!(shares.jain() > 0.5 && shares.total() > 0.9, "seed {seed}: {:.3?}", shares.ours);
+            let later = world.shares(22 * SECOND, 25 * SECOND);
+            assert!(later.jain() > 0.95 && later.total() > 0.9, "seed {seed}, later: {:.3?}", later.ours);
             dropped += shares.dropped / seeds as f64;
             uneven += usize::from(shares.jain() < 0.95);
         }
