@@ -108,6 +108,11 @@ impl Meetings {
         Self { origin, looked: None, rare: 1 }
     }
 
+    /// The same on another path.
+    pub(super) fn anew(self) -> Self {
+        Self { rare: 1, ..self }
+    }
+
     /// Whether one begins now, for whoever has this reason, on a path of which a round trip takes so long. Call it often, with a reason or
     /// without.
     pub(super) fn is_due(&mut self, now: Time, reason: Option<Reason>, round_trip: Duration) -> bool {

@@ -31,7 +31,7 @@
 //! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line | share |
 //! | cruise | it insisted not long ago, and the queue did not run empty since | share |
 //! | share | what waits is what waited before more was sent ([`step`]) | startup, as on a new path |
-//! | share | its time has passed, or nothing waits, for long | cruise |
+//! | share | nothing waits, for long; or its time has passed and a meeting is far away | cruise |
 //! | share, cruise, drain | the time of day says so, and it insists or much loss is usual | meeting |
 //! | meeting | the queue ran empty; the path is shorter than it seemed; it did not insist | cruise |
 //! | meeting | others keep the queue full | share |
@@ -307,21 +307,20 @@ impl Model {
             self.guard = LossGuard::new(self.shortest);
         }
         let over = match meeting.reason {
-            Reason::Insists { .. } => {
-                self.sharing.handle_meeting(now, shown.empty);
-                shown.empty
-            }
+            Reason::Insists { .. } => shown.empty,
             Reason::LosesMuch => {
                 self.meetings.handle_end(shown.shorter);
                 shown.shorter
             }
         };
         if over {
+            self.sharing.make_peace(now);
             self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
         } else if meeting.reason == Reason::LosesMuch {
             self.phase = Phase::Cruise;
             self.drains.restart(now);
         } else {
+            self.sharing.renew(now);
             self.phase = Phase::Share;
         }
     }
@@ -370,7 +369,7 @@ impl Model {
                     self.insist(now, seen);
                 }
             }
-            Phase::Share if self.sharing.is_unopposed(now, self.shortest) => {
+            Phase::Share if self.sharing.is_over(now, self.shortest) => {
                 self.sharing.end(now);
                 let rate = report.arrival_rate.unwrap_or(self.sharing.part() * self.capacity);
                 self.cruise_at(now, rate * self.idle_loop + self.alpha());
@@ -463,7 +462,7 @@ impl RateLaw for Model {
     fn handle_new_path(&mut self, now: Time, round_trip: Duration) {
         *self = Self {
             round: Round::new(self.round.cohort.round),
-            meetings: self.meetings,
+            meetings: self.meetings.anew(),
             ..Self::new(self.eagerness, round_trip)
         };
         self.drains.restart(now);

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | at peace | it may begin ([`Sharing::may_begin`]), and a crowd waits for [`CROWDED_FOR`], or the law finds that drains are futile or that the queue swings | insisting for [`FIRST_SHARE`], on the most |
 //! | insisting | nothing waits, for half of [`CROWDED_FOR`] | testing |
+//! | insisting | that was long, and no meeting came for [`NO_MEETING`] | testing |
 //! | insisting | a meeting ([`super::meetings`]), in which others kept the queue full | insisting anew, twice as long |
 //! | insisting | a meeting, in which nobody did: perhaps the others have become like this transfer | at peace |
 //! | testing | the queue did not run empty for [`LONGEST_TEST`]; or any event that ends peace, a crowd after a quarter of the time | insisting, twice as long, on what loss has left |
@@ -38,7 +39,9 @@ const LEAST_SHARE: f64 = 0.05;
 /// that is put off: to try costs seconds beside who takes what it is left.
 const FIRST_SHARE: Duration = Duration::from_secs(10);
 const LONGEST_SHARE: Duration = Duration::from_secs(60);
-/// How long that is tried: transfers like this one have let the queue run empty by then.
+/// How long a meeting in which to try it is waited for. On paths to 120 ms one comes every twelve seconds, further away they are rarer.
+const NO_MEETING: Duration = Duration::from_secs(30);
+/// How long it is tried without one: transfers like this one have let the queue run empty by then.
 const LONGEST_TEST: Duration = Duration::from_secs(5);
 /// How long after a share an empty queue is no proof that nobody fills it: CUBIC lets it run empty when it has lost, and is
 /// back within seconds.
@@ -101,7 +104,7 @@ impl Sharing {
 
     /// Startup has ended.
     pub(super) fn handle_started(&mut self, now: Time) {
-        self.started = now;
+        (self.started, self.peace) = (now, None);
     }
 
     /// The window is another from now on: what waited says nothing of it.
@@ -168,9 +171,10 @@ impl Sharing {
         self.part = self.part.clamp(LEAST_SHARE, self.most);
     }
 
-    /// While it insists: whether there is nobody to insist against.
-    pub(super) fn is_unopposed(&self, now: Time, shortest: Duration) -> bool {
-        self.empty_since.is_some_and(|since| now.since(since) >= crowded_for(shortest) / 2)
+    /// While it insists: whether there is nobody to insist against, or that was long enough and no meeting has come.
+    pub(super) fn is_over(&self, now: Time, shortest: Duration) -> bool {
+        let unopposed = |since| now.since(since) >= crowded_for(shortest) / 2;
+        now.since(self.since) >= self.lasts + NO_MEETING || self.empty_since.is_some_and(unopposed)
     }
 
     /// While it insists: whether that was long enough, or costs loss.
@@ -178,15 +182,16 @@ impl Sharing {
         now.since(self.since) >= self.lasts || self.part < self.most
     }
 
-    /// All that insisted have stopped at once, and the queue ran empty, or others filled it. Those may have taken that for its end.
-    pub(super) fn handle_meeting(&mut self, now: Time, empty: bool) {
-        if empty {
-            (self.tested_since, self.suspicious_until) = (None, Time::ZERO);
-            self.peace = Some(now);
-        } else {
-            self.since = now;
-            self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
-        }
+    /// It has stopped for a moment, and others have filled the queue. They may have taken that for its end.
+    pub(super) fn renew(&mut self, now: Time) {
+        self.since = now;
+        self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+    }
+
+    /// All that were in trouble have stopped at once, and nobody else filled the queue.
+    pub(super) fn make_peace(&mut self, now: Time) {
+        (self.tested_since, self.suspicious_until) = (None, Time::ZERO);
+        self.peace = Some(now);
     }
 
     /// It insists no more.
@@ -202,7 +207,7 @@ fn crowded_for(shortest: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Eagerness, Model, PathReport, Phase, RateLaw};
+    use super::super::{Cohort, Eagerness, Model, PathReport, Phase, RateLaw};
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
@@ -223,14 +228,15 @@ mod tests {
             Self { law, now: Time::ZERO, round: 0 }
         }
 
-        /// Packets wait for so long, in a drain for `left` at most, until `until` or for at most `longest`. Returns how long that was.
+        /// Packets wait for so long, in a drain or meeting for `left` at most, until `until` or for at most `longest`. Returns how long that
+        /// was.
         fn wait(&mut self, waiting: Duration, left: Duration, longest: Duration, until: &str) -> Duration {
             let from = self.now;
             while self.now.since(from) < longest && self.law.phase() != until {
                 self.now = self.now + RTT;
                 self.round += 1;
                 let drained = waiting.min(left);
-                let waiting = if self.law.phase() == "drain" { drained } else { waiting };
+                let waiting = if matches!(self.law.phase(), "drain" | "meeting") { drained } else { waiting };
                 let report = PathReport {
                     round_trip: RTT + waiting,
                     shortest: RTT,
@@ -272,11 +278,54 @@ mod tests {
         let mut path = Insisting::new();
         let mut met = Vec::new();
         for _ in 0..5 {
-            path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "meeting");
+            path.wait(RTT, RTT, LONGEST_SHARE * 2, "meeting");
             met.push(path.now.since(Time::ZERO).as_secs());
-            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST, "share") <= RTT * 4);
+            assert!(path.wait(RTT, RTT, LONGEST_TEST, "share") <= RTT * 4);
         }
         assert_eq!(met, [12, 36, 48, 96, 144]);
+    }
+
+    /// One of several that insist loses much, one beside CUBIC does not.
+    #[test]
+    fn whoever_loses_by_insisting_holds_the_next_meeting() {
+        let met_after = |lost| {
+            let mut path = Insisting::new();
+            path.wait(RTT, RTT, Duration::from_secs(13), "meeting");
+            assert!(path.wait(RTT, RTT, LONGEST_TEST, "share") <= RTT * 4, "others fill the queue");
+            path.wait(RTT, RTT, INSIST, "never");
+            path.law.handle_cohort(path.now, &Cohort { arrived: 100_000, lost, ..Cohort::default() });
+            path.wait(RTT, RTT, LONGEST_SHARE, "meeting");
+            path.now.since(Time::ZERO).as_secs()
+        };
+        assert_eq!(met_after(0), 36, "it has insisted for twenty seconds");
+        assert_eq!(met_after(10_000), 24);
+    }
+
+    /// CUBIC alone may let the queue run empty in a meeting.
+    #[test]
+    fn whoever_has_to_insist_soon_after_a_meeting_does_so_for_longer_on_what_loss_has_left() {
+        let again = |after: Duration| {
+            let mut sharing = Sharing::new(0.5);
+            sharing.begin(Time::ZERO);
+            let loses = Time::ZERO + INSIST;
+            sharing.handle_loss(loses, 2.0 * SHARE_LOSS, RTT);
+            let left = sharing.part();
+            sharing.make_peace(loses);
+            sharing.begin(loses + after);
+            assert!(left < 0.5);
+            (sharing.part() == left, sharing.lasts)
+        };
+        assert_eq!(again(SUSPICION / 2), (true, FIRST_SHARE * 2));
+        assert_eq!(again(SUSPICION), (false, FIRST_SHARE));
+    }
+
+    /// Over 600 ms the next one that it would hold may be a minute and a half away.
+    #[test]
+    fn a_meeting_that_is_far_away_is_not_waited_for() {
+        let mut sharing = Sharing::new(0.5);
+        sharing.begin(Time::ZERO);
+        let ends = (0..).find(|second| sharing.is_over(Time::ZERO + Duration::from_secs(*second), RTT * 30));
+        assert_eq!(ends, Some((FIRST_SHARE + NO_MEETING).as_secs()));
     }
 
     /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
@@ -285,7 +334,7 @@ mod tests {
         let (full, back, minute) = (RTT, RTT / 3, Duration::from_secs(60));
         let again = |pause: Duration, left: Duration| {
             let mut path = Insisting::new();
-            path.wait(full, left, minute, "cruise");
+            path.wait(full, full, Duration::from_secs(10), "never");
             path.wait(Duration::ZERO, left, pause, "never");
             path.wait(back, left, minute, "share")
         };
