@@ -51,8 +51,8 @@ const SOME: f64 = 4.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Insists {
-        /// For long enough to see whether it still has to.
-        long: bool,
+        /// Long enough, or at a cost, to see whether it still has to.
+        wanted: bool,
     },
     /// And thinks it usual.
     LosesMuch,
@@ -121,8 +121,8 @@ impl Meetings {
         let rare = match reason {
             None => return false,
             Some(Reason::LosesMuch) => self.rare,
-            Some(Reason::Insists { long: true }) => RARE,
-            Some(Reason::Insists { long: false }) => RAREST,
+            Some(Reason::Insists { wanted: true }) => RARE,
+            Some(Reason::Insists { wanted: false }) => RAREST,
         };
         // Powers of two: whoever is further away, or holds rarer ones, meets with all others.
         let round_trips = (round_trip * APART).as_nanos().div_ceil(EVERY.as_nanos()).max(1);
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(20);
-    const LONG: Reason = Reason::Insists { long: true };
-    const JUST: Reason = Reason::Insists { long: false };
+    const WANTED: Reason = Reason::Insists { wanted: true };
+    const EARLY: Reason = Reason::Insists { wanted: false };
 
     /// The times of day, in seconds, at which a transfer whose clock began at this one meets in two minutes.
     fn met(origin: f64, mut meetings: Meetings, reason: Reason) -> Vec<u64> {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn transfers_meet_at_the_same_time_of_day_whenever_they_began() {
-        for reason in [Reason::LosesMuch, LONG] {
+        for reason in [Reason::LosesMuch, WANTED] {
             let [one, two] = [1_000.4, 1_017.9].map(|origin| met(origin, of(origin), reason));
             let both: Vec<_> = one.iter().filter(|at| two.contains(at)).collect();
             let only = one.iter().filter(|at| **at >= 1_018 && !two.contains(at)).count();
@@ -199,9 +199,9 @@ mod tests {
             in_vain.handle_end(false);
         }
         let rarest =
-            [(in_vain, Reason::LosesMuch), (of(1_000.4), JUST)].map(|(rare, why)| met(1_000.4, rare, why));
+            [(in_vain, Reason::LosesMuch), (of(1_000.4), EARLY)].map(|(rare, why)| met(1_000.4, rare, why));
         assert!(rarest[0] == rarest[1] && rarest[0].len() >= 2, "{rarest:?}");
-        for reason in [Reason::LosesMuch, LONG] {
+        for reason in [Reason::LosesMuch, WANTED] {
             let all = met(1_000.4, of(1_000.4), reason);
             assert!(rarest[0].iter().all(|at| all.contains(at)), "{reason:?}: {rarest:?}, {all:?}");
         }
@@ -212,7 +212,7 @@ mod tests {
         let after = |secs| Time::ZERO + Duration::from_secs(secs);
         let met = |meetings: Meetings, reason| met(0.0, meetings, reason).len();
         let mut meetings = of(0.0);
-        assert_eq!((met(meetings, Reason::LosesMuch), met(meetings, LONG)), (19, 9));
+        assert_eq!((met(meetings, Reason::LosesMuch), met(meetings, WANTED)), (19, 9));
         meetings.handle_end(false);
         assert_eq!(met(meetings, Reason::LosesMuch), 4);
         meetings.handle_end(true);
@@ -243,7 +243,7 @@ mod tests {
 
     /// What a meeting shows of a path that seemed 40 ms long, and now so long, in which packets waited so long at least, in milliseconds.
     fn shown(seems: f64, waited: f64) -> Shown {
-        let mut meeting = Meeting::new(Time::ZERO, LONG, 0.04, 0.0, 1e6);
+        let mut meeting = Meeting::new(Time::ZERO, WANTED, 0.04, 0.0, 1e6);
         let waiting = Duration::from_secs_f64(waited / 1e3);
         meeting.handle_report(Time::ZERO, &PathReport { waiting, ..PathReport::default() });
         let early = meeting.poll_shown(Time::ZERO + Duration::from_millis(49), seems / 1e3, 0.001_25);

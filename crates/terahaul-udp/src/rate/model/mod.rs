@@ -284,7 +284,7 @@ impl Model {
     fn meet(&mut self, now: Time, report: &PathReport) {
         let insists = self.phase == Phase::Share;
         let reason = match insists {
-            true => Some(Reason::Insists { long: self.sharing.has_lasted(now) }),
+            true => Some(Reason::Insists { wanted: self.sharing.wants_meeting(now) }),
             false => Reason::of_loss(self.guard.usual()),
         };
         // Not what the last packet took, which may have waited for a process that was stopped.
@@ -313,15 +313,19 @@ impl Model {
                 shown.shorter
             }
         };
-        if over {
-            self.sharing.make_peace(now);
-            self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
-        } else if meeting.reason == Reason::LosesMuch {
-            self.phase = Phase::Cruise;
-            self.drains.restart(now);
-        } else {
-            self.sharing.renew(now);
-            self.phase = Phase::Share;
+        match meeting.reason {
+            _ if over => {
+                self.sharing.make_peace(now);
+                self.cruise_at(now, meeting.rate * self.idle_loop + self.alpha());
+            }
+            Reason::Insists { .. } => {
+                self.sharing.renew(now);
+                self.phase = Phase::Share;
+            }
+            Reason::LosesMuch => {
+                self.phase = Phase::Cruise;
+                self.drains.restart(now);
+            }
         }
     }
 

@@ -150,12 +150,10 @@ impl Sharing {
         let peace = self.peace.take().is_some_and(|peace| now.since(peace) < SUSPICION);
         // Where others still insist, what loss has left of the share is what there is.
         if self.tested_since.take().is_some() || peace {
-            self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+            self.renew(now);
         } else {
-            self.lasts = FIRST_SHARE;
-            self.part = self.most;
+            (self.since, self.lasts, self.part) = (now, FIRST_SHARE, self.most);
         }
-        self.since = now;
         self.empty_since = None;
     }
 
@@ -177,12 +175,12 @@ impl Sharing {
         now.since(self.since) >= self.lasts + NO_MEETING || self.empty_since.is_some_and(unopposed)
     }
 
-    /// While it insists: whether that was long enough, or costs loss.
-    pub(super) fn has_lasted(&self, now: Time) -> bool {
+    /// While it insists: whether to see if it still has to, as that was long enough, or costs loss.
+    pub(super) fn wants_meeting(&self, now: Time) -> bool {
         now.since(self.since) >= self.lasts || self.part < self.most
     }
 
-    /// It has stopped for a moment, and others have filled the queue. They may have taken that for its end.
+    /// It insists anew: it has stopped, and others have filled the queue. They may have taken that for its end.
     pub(super) fn renew(&mut self, now: Time) {
         self.since = now;
         self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
