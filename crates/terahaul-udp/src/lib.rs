@@ -33,6 +33,7 @@
 // A list with one run in it is meant.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
+mod content;
 mod numbered;
 pub mod path;
 mod ranges;

@@ -64,7 +64,7 @@ impl Loader {
         Self { packer, window: Vec::new(), pieces: Vec::new() }
     }
 
-    /// Reads a block into `cargo`. `line_full` says that the cargo before it still waits to go out.
+    /// Reads a block into `cargo`. What of it goes out is for the caller to count, once it does. `line_full` says that the cargo before it still waits to go out.
     pub fn load(
         &mut self,
         outbound: &Outbound,
@@ -88,7 +88,6 @@ impl Loader {
         };
         let sent = cargo.len() as u64;
         cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
-        outbound.handle_bytes(sent);
         outbound.handle_copied(copied);
         if agreed {
             outbound.handle_agreed(shape);

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 pub struct Outbound {
     state: Mutex<State>,
     wake: Condvar,
+    /// Bytes of content that went out. Not behind the lock, which is not to be had for every burst.
+    sent: AtomicU64,
     events: UnboundedSender<OutboundEvent>,
 }
 
@@ -88,7 +91,7 @@ impl Outbound {
     /// The same, with addresses given at another time.
     pub fn placing(placement: Placement, events: UnboundedSender<OutboundEvent>) -> Self {
         let state = State { placement, layout: placement.layout(), ..State::default() };
-        Self { state: Mutex::new(state), wake: Condvar::new(), events }
+        Self { state: Mutex::new(state), wake: Condvar::new(), sent: AtomicU64::new(0), events }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -447,9 +450,9 @@ impl Outbound {
         self.free(state, freed);
     }
 
-    /// Bytes of content that went out on a data channel.
+    /// Bytes of content that went out on a data channel. Locks nothing.
     pub fn handle_bytes(&self, bytes: u64) {
-        self.state().sent += ByteCount(bytes);
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether everything declared was read and sent: what fails from here on is not this end's files. The receiver
@@ -466,13 +469,12 @@ impl Outbound {
 
     /// Bytes of content sent on data channels so far, those sent again included.
     pub fn sent(&self) -> ByteCount {
-        self.state().sent
+        ByteCount(self.sent.load(Ordering::Relaxed))
     }
 
     /// Bytes sent, and those that the receiver copied instead: what the channels have done.
     pub fn carried(&self) -> ByteCount {
-        let state = self.state();
-        state.sent + state.copied
+        self.sent() + self.state().copied
     }
 
     /// Bytes known to be durable at the receiver.

@@ -98,13 +98,13 @@ pub struct Session {
     stage: Mutex<Stage>,
     /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
     staged: Condvar,
-    bytes: AtomicU64,
+    bytes: Arc<AtomicU64>,
     /// TCP channels that there were so far.
     opened: AtomicU64,
     /// What channels of earlier sessions have done.
     before: u64,
     /// Over UDP, bytes and what was copied instead.
-    udp_carried: AtomicU64,
+    udp_carried: Arc<AtomicU64>,
     /// TCP was to yield to others, and cannot.
     stubborn: AtomicBool,
     /// Blocks that were refused so far.
@@ -128,9 +128,9 @@ impl Session {
             udp_gone: Condvar::new(),
             stage: Mutex::new(Stage::Opening),
             staged: Condvar::new(),
-            bytes: AtomicU64::new(0),
+            bytes: Arc::default(),
             opened: AtomicU64::new(0),
-            udp_carried: AtomicU64::new(0),
+            udp_carried: Arc::default(),
             stubborn: AtomicBool::new(false),
             refused: AtomicU32::new(0),
             events,

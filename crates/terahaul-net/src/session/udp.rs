@@ -35,9 +35,24 @@ impl Session {
     /// Runs UDP channels on threads of their own until they end, in place of those that there may be.
     pub(crate) fn adopt_udp(self: &Arc<Self>, terms: Terms, line: Line) -> io::Result<()> {
         self.end_udp();
+        let carried = Arc::clone(&self.udp_carried);
         let running = Arc::new(match &self.role {
-            Role::Send { .. } => Running::sending(terms, line)?,
-            Role::Receive { inbound, .. } => Running::receiving(terms, line, Arc::clone(inbound))?,
+            Role::Send { outbound, .. } => {
+                let outbound = Arc::clone(outbound);
+                let on_content = move |bytes| {
+                    carried.fetch_add(bytes, Ordering::Relaxed);
+                    outbound.handle_bytes(bytes);
+                };
+                Running::sending(terms, line, Box::new(on_content))?
+            }
+            Role::Receive { inbound, .. } => {
+                let all = Arc::clone(&self.bytes);
+                let on_content = move |bytes| {
+                    carried.fetch_add(bytes, Ordering::Relaxed);
+                    all.fetch_add(bytes, Ordering::Relaxed);
+                };
+                Running::receiving(terms, line, Arc::clone(inbound), Box::new(on_content))?
+            }
         });
         *self.udp() = Some(Arc::clone(&running));
         if self.is_closed() {
@@ -69,7 +84,7 @@ impl Session {
         match &self.role {
             Role::Send { outbound, source, pace, .. } => {
                 let handed = |bytes, copied| {
-                    self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
+                    self.udp_carried.fetch_add(copied, Ordering::Relaxed);
                     // The limit is of all channels. What these do not send any more goes nowhere.
                     let _ = self.wait_to_send(pace, bytes, || running.has_ended());
                 };
@@ -101,9 +116,8 @@ impl Session {
                 inbound,
                 &Told {
                     refused: &|block, error| self.refuse(block, error),
-                    bytes: &|bytes, copied| {
-                        self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
-                        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    done: &|bytes, copied| {
+                        self.udp_carried.fetch_add(copied, Ordering::Relaxed);
                         // A session that closes meanwhile has ended its UDP, too.
                         let _ = self.wait_for_more(pace, bytes, || false);
                     },

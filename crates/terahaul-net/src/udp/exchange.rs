@@ -448,7 +448,7 @@ mod tests {
 
     fn serving(alone: bool) -> Exchange<Outflow> {
         let (terms, socket) = agreed(alone);
-        exchange(&terms, vec![socket], false, 2).unwrap()
+        exchange(&terms, vec![socket], false, 2, Box::new(|_| ())).unwrap()
     }
 
     /// A sender that is done counts on each block which it was told is there, and waited for ever where UDP went silent behind the last one.

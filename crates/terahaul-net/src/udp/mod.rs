@@ -5,6 +5,7 @@
 //! meanwhile ([`expected`]). Each end runs as an [`exchange`] with its threads: the pump, an intake a socket,
 //! and those that read or write blocks. At a server all sessions share one [`Port`], and the memory for blocks ([`pool`]).
 
+mod content;
 mod exchange;
 mod group;
 mod keys;

@@ -12,6 +12,7 @@ use terahaul_udp::{
 };
 use terahaul_wire::WireError;
 
+use super::content::{Counter, OnContent};
 use super::exchange::{End, Exchange};
 use super::socket::Socket;
 use super::terms::Terms;
@@ -25,6 +26,7 @@ pub(super) struct Inflow {
     receiver: Receiver,
     inbound: Arc<Inbound>,
     arrived: Sender<ArrivedBlock>,
+    counter: Counter,
 }
 
 impl Inflow {
@@ -70,6 +72,7 @@ impl End for Inflow {
     }
 
     fn carry_on(&mut self) -> bool {
+        self.counter.handle_total(self.receiver.content_arrived());
         while let Some(ReceiverEvent::Arrived(block)) = self.receiver.poll_event() {
             // Writers that are gone have ended the exchange.
             let _ = self.arrived.send(block);
@@ -88,12 +91,14 @@ fn admit(inbound: &Inbound, block: BlockNumber, len: u32) -> Verdict {
 /// Whole blocks, for whichever writer is free.
 pub(super) type Arrivals = Mutex<mpsc::Receiver<ArrivedBlock>>;
 
-/// A receiving end over `sockets`, with so many blocks in memory, those that are being written included.
+/// A receiving end over `sockets`, with so many blocks in memory, those that are being written included. `on_content` hears what
+/// comes.
 pub(super) fn exchange(
     terms: &Terms,
     sockets: Vec<Arc<Socket>>,
     inbound: Arc<Inbound>,
     blocks: u32,
+    on_content: OnContent,
 ) -> (Exchange<Inflow>, Arrivals) {
     super::repairing::prepare(terms.round_trip);
     let config = ReceiverConfig {
@@ -102,7 +107,12 @@ pub(super) fn exchange(
         max_blocks: blocks,
     };
     let (arrived, arrivals) = mpsc::channel();
-    let start = |now| Inflow { receiver: Receiver::new(now, config), inbound, arrived };
+    let start = |now| Inflow {
+        receiver: Receiver::new(now, config),
+        inbound,
+        arrived,
+        counter: Counter::new(on_content),
+    };
     // A report is one small packet: nobody waits for that.
     (Exchange::new(start, terms, sockets, true), Mutex::new(arrivals))
 }
@@ -111,8 +121,8 @@ pub(super) fn exchange(
 pub(crate) struct Told<'a> {
     /// A block was not kept.
     pub refused: OnRefused<'a>,
-    /// Bytes that came, and those that were copied; waits where a limit asks for it.
-    pub bytes: &'a (dyn Fn(u64, u64) + Sync),
+    /// A block of so many bytes is done, of which that many were copied besides; waits where a limit asks for it.
+    pub done: &'a (dyn Fn(u64, u64) + Sync),
     /// The session cannot go on.
     pub broken: &'a (dyn Fn(WireError) + Sync),
 }
@@ -144,7 +154,7 @@ pub(super) fn write_blocks(
                 return exchange.end(Some(error.to_string()));
             }
         };
-        (told.bytes)(block.parts().0.len() as u64, copied);
+        (told.done)(block.parts().0.len() as u64, copied);
         let mut state = exchange.lock();
         // Behind the lock: for the receiver time never goes back.
         state.end.receiver.handle_taken(exchange.now(), block.cargo);

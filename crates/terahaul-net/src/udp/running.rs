@@ -9,6 +9,7 @@ use std::time::Duration;
 use terahaul_store::Inbound;
 use terahaul_wire::packet::ChannelNumber;
 
+use super::content::OnContent;
 use super::exchange::{End, Exchange};
 use super::pool::Share;
 use super::port::Place;
@@ -56,19 +57,25 @@ enum Kind {
 }
 
 impl Running {
-    /// To send.
-    pub fn sending(terms: Terms, line: Line) -> io::Result<Self> {
+    /// To send. `on_content` hears what goes out.
+    pub fn sending(terms: Terms, line: Line, on_content: OnContent) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
         let (is_own, share) = (matches!(line, Line::Own(_)), line.share());
-        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own, share.blocks())?);
-        Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms, _share: share })))
+        let exchange = sending::exchange(&terms, sockets.clone(), is_own, share.blocks(), on_content)?;
+        Ok(Self(Kind::Sending(Carried { exchange: Arc::new(exchange), sockets, line, terms, _share: share })))
     }
 
-    /// To receive into `inbound`.
-    pub fn receiving(terms: Terms, line: Line, inbound: Arc<Inbound>) -> io::Result<Self> {
+    /// To receive into `inbound`. `on_content` hears what comes.
+    pub fn receiving(
+        terms: Terms,
+        line: Line,
+        inbound: Arc<Inbound>,
+        on_content: OnContent,
+    ) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
         let share = line.share();
-        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone(), inbound, share.blocks());
+        let (exchange, arrivals) =
+            receiving::exchange(&terms, sockets.clone(), inbound, share.blocks(), on_content);
         let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms, _share: share };
         Ok(Self(Kind::Receiving { carried, arrivals, copied: AtomicU64::new(0) }))
     }
@@ -89,11 +96,11 @@ impl Running {
     /// Receives blocks into `inbound` until it is ended, or the session fails.
     pub fn receive(&self, inbound: &Inbound, told: &Told<'_>) -> Option<String> {
         let Kind::Receiving { carried, arrivals, copied: all_copied } = &self.0 else { return None };
-        let on_bytes = |came, copied| {
+        let done = |came, copied| {
             all_copied.fetch_add(copied, Ordering::Relaxed);
-            (told.bytes)(came, copied);
+            (told.done)(came, copied);
         };
-        let told = Told { bytes: &on_bytes, ..*told };
+        let told = Told { done: &done, ..*told };
         let write = || write_blocks(&carried.exchange, arrivals, inbound, &told);
         carried.run(
             |scope| {

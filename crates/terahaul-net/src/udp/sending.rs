@@ -12,6 +12,7 @@ use terahaul_udp::{
     SessionError, Time, Transmit,
 };
 
+use super::content::{Counter, OnContent};
 use super::exchange::{End, Exchange};
 use super::socket::{Socket, largest_datagram};
 use super::terms::Terms;
@@ -25,6 +26,7 @@ pub(super) struct Outflow {
     /// What the receiver copies of each block under way.
     copies: BTreeMap<BlockNumber, u64>,
     copied: u64,
+    counter: Counter,
     /// When the log is told next how the paths do.
     tell_at: Time,
 }
@@ -86,6 +88,7 @@ impl End for Outflow {
     }
 
     fn carry_on(&mut self) -> bool {
+        self.counter.handle_total(self.sender.content_sent());
         while let Some(event) = self.sender.poll_event() {
             match event {
                 SenderEvent::Delivered(block, buffer) => {
@@ -106,12 +109,13 @@ impl End for Outflow {
     }
 }
 
-/// A sending end over `sockets`, with so many blocks in memory; `prompt` where the sockets are its own.
+/// A sending end over `sockets`, with so many blocks in memory; `prompt` where the sockets are its own. `on_content` hears what goes out.
 pub(super) fn exchange(
     terms: &Terms,
     sockets: Vec<Arc<Socket>>,
     prompt: bool,
     blocks: u32,
+    on_content: OnContent,
 ) -> io::Result<Exchange<Outflow>> {
     super::repairing::prepare(terms.round_trip);
     // Of its own: the session's secret is the receiver's, too.
@@ -140,6 +144,7 @@ pub(super) fn exchange(
         declined: Vec::new(),
         copies: BTreeMap::new(),
         copied: 0,
+        counter: Counter::new(on_content),
         tell_at: now,
     };
     Ok(Exchange::new(start, terms, sockets, prompt))
@@ -155,7 +160,7 @@ pub(crate) struct Cargoes<'a> {
     pub begin: &'a (dyn Fn() -> Option<SharedCompression> + Sync),
     /// The channels have ended: who reads may be waiting for a block.
     pub ended: &'a (dyn Fn() + Sync),
-    /// Bytes of content that go out now, and those that the receiver copies; waits where a limit asks for it.
+    /// Bytes of content that go out next, and those that the receiver copies; waits where a limit asks for it.
     pub handed: &'a (dyn Fn(u64, u64) + Sync),
 }
 

@@ -14,6 +14,7 @@ use std::ops::Range;
 use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{BlockGaps, DataHeader, PartOf, RepairHeader, VALUE_LEN};
 
+use crate::content::content_in;
 use crate::ranges::MOST_RUNS;
 use crate::repair::Shards;
 use crate::{Ranges, SessionError};
@@ -62,6 +63,12 @@ impl Arriving {
         self.cargo.len() as u64 - self.have.covered()
     }
 
+    /// How many bytes of content in `range` have not come.
+    fn lacks_of_content(&self, range: Range<u64>) -> u64 {
+        let missing = self.have.missing_in(content_in(range, self.cargo.len()));
+        missing.map(|part| part.end - part.start).sum()
+    }
+
     /// Whether every byte is there, or can be restored.
     fn is_whole(&self) -> bool {
         self.lacks() == 0 || self.repairs.as_ref().is_some_and(Shards::suffice)
@@ -80,6 +87,8 @@ pub(crate) struct Assembly {
     released: u32,
     /// Parts of blocks that came and were lacking, and shards.
     gained: u64,
+    /// Bytes of content of all blocks that came or can be restored, each counted once.
+    content: u64,
     spare: Vec<Vec<u8>>,
 }
 
@@ -92,6 +101,7 @@ impl Assembly {
             declined: Ranges::default(),
             released: 0,
             gained: 0,
+            content: 0,
             spare: Vec::new(),
         }
     }
@@ -121,6 +131,11 @@ impl Assembly {
     /// How often something came that was not there.
     pub(crate) fn gained(&self) -> u64 {
         self.gained
+    }
+
+    /// Bytes of content that have come, and those that repairs stand for.
+    pub(crate) fn content(&self) -> u64 {
+        self.content
     }
 
     /// Blocks that are arriving.
@@ -168,12 +183,14 @@ impl Assembly {
         if let Some(repairs) = &mut arriving.repairs {
             arriving.have.missing_in(range.clone()).for_each(|part| repairs.handle_part(part));
         }
+        let content = arriving.lacks_of_content(range.clone());
         let gained = arriving.have.insert(range) > 0;
         if arriving.have.len() > MOST_RUNS {
             return Err(SessionError::Contradiction(header.of.block));
         }
         let is_whole = arriving.is_whole();
         self.gained += u64::from(gained);
+        self.content += content;
         Ok(if is_whole { self.hand_up(header.of.serial) } else { None })
     }
 
@@ -238,6 +255,7 @@ impl Assembly {
     fn hand_up(&mut self, serial: u32) -> Option<ArrivedBlock> {
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
         let whole = self.arriving.remove(&serial)?;
+        self.content += whole.lacks_of_content(0..u64::MAX);
         let repairs = if whole.lacks() > 0 { whole.repairs } else { None };
         Some(ArrivedBlock { number: whole.of.block, cargo: whole.cargo, repairs })
     }
@@ -290,7 +308,7 @@ mod tests {
             prop_assert_eq!(handed_up.len(), 1);
             prop_assert_eq!(handed_up[0].number, BlockNumber(100));
             prop_assert_eq!(handed_up[0].parts(), content.split_at(1_000));
-            prop_assert_eq!((assembly.floor(), assembly.credit()), (1, 1));
+            prop_assert_eq!((assembly.floor(), assembly.credit(), assembly.content()), (1, 1, 1_000));
         }
     }
 

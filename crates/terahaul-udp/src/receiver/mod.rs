@@ -322,6 +322,11 @@ impl Receiver {
         self.channels.iter().map(Incoming::bytes)
     }
 
+    /// Bytes of blocks' content that have come so far, or that repairs stand for, each counted once.
+    pub fn content_arrived(&self) -> u64 {
+        self.assembly.content()
+    }
+
     /// Whether [`Self::poll_event`] has something to say.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()

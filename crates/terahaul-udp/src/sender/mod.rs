@@ -312,6 +312,11 @@ impl Sender {
         })
     }
 
+    /// Bytes of blocks' content that went out so far. What goes out again counts once, and a block that is handed in again as another.
+    pub fn content_sent(&self) -> u64 {
+        self.outgoing.content()
+    }
+
     /// Bytes that were lost and sent again so far.
     pub fn lost_bytes(&self) -> u64 {
         self.lost_bytes

@@ -15,6 +15,7 @@ use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{DataHeader, MAX_CARGO, PartOf, VALUE_LEN, part_header_len};
 
 use crate::Ranges;
+use crate::content::content_in;
 use crate::ranges::MOST_RUNS;
 
 /// Part of a block.
@@ -74,6 +75,8 @@ pub(crate) struct Outgoing {
     /// Bytes of all in `again`.
     again_bytes: u64,
     fresh: u64,
+    /// Bytes of content that `next` has handed out for the first time.
+    content: u64,
 }
 
 impl Outgoing {
@@ -106,6 +109,11 @@ impl Outgoing {
     /// Bytes that were never sent.
     pub(crate) fn fresh(&self) -> u64 {
         self.fresh
+    }
+
+    /// Bytes of blocks' content that have gone out, each counted once.
+    pub(crate) fn content(&self) -> u64 {
+        self.content
     }
 
     /// Bytes that were never sent, and those to be sent again.
@@ -165,8 +173,10 @@ impl Outgoing {
             {
                 let range = u64::from(block.next)..block.cargo.len() as u64;
                 let segment = Segment::of(serial, range, block.most_in(room));
+                let content = content_in(segment.range(), block.cargo.len());
                 block.next += segment.len;
                 self.fresh -= u64::from(segment.len);
+                self.content += content.end - content.start;
                 return Some(segment);
             }
             self.cursor += 1;
@@ -301,6 +311,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(sent, 4 * LEN as u64 + lost);
+            prop_assert_eq!(outgoing.content(), 4 * (LEN as u64 - u64::from(VALUE_LEN)));
             prop_assert_eq!((outgoing.waiting(), outgoing.is_drained()), (0, true));
             prop_assert_eq!((outgoing.held(), outgoing.fresh(), outgoing.next_serial()), (0, 0, 4));
         }

@@ -28,6 +28,25 @@ fn what_moved_over_udp_is_the_content_alone() {
     assert_eq!((&sent["moved_bytes"], &received["moved_bytes"]), (&SIZE.into(), &SIZE.into()));
 }
 
+/// A block of 4 MiB takes two seconds here, in which nothing seemed to move.
+#[test]
+fn over_udp_progress_is_of_bytes_that_move_and_not_of_whole_blocks() {
+    const BLOCK: u64 = 4 << 20;
+    let depot = Depot::start();
+    write_random(&depot.path("a.bin"), 2 * BLOCK as usize, 1);
+    let flags = ["--transport", "udp", "--compress", "no", "--limit", "2MB", "--json"];
+    let shows_parts_of_blocks = |args: &[&str]| {
+        let ran = depot.run(&[args, &flags[..]].concat());
+        let moved = ran.events_named("progress").into_iter();
+        let moved: Vec<_> = moved.map(|event| event["moved_bytes"].as_u64().unwrap()).collect();
+        assert!(moved.is_sorted() && moved.last() <= Some(&(2 * BLOCK)), "{moved:?}");
+        assert!(moved.iter().any(|moved| moved % BLOCK > 0), "{moved:?}");
+        ran.event("done")
+    };
+    let sent = shows_parts_of_blocks(&["send", "a.bin"]);
+    shows_parts_of_blocks(&["receive", sent["link"].as_str().unwrap(), "dst"]);
+}
+
 #[test]
 fn several_channels_and_a_limit_work_over_udp_too() {
     let depot = Depot::start();

@@ -37,7 +37,6 @@ pub(super) struct State {
     /// Numbers given to channels over UDP.
     pub(super) over_udp: u32,
     pub(super) closed: bool,
-    pub(super) sent: ByteCount,
     pub(super) durable: ByteCount,
     /// Bytes of void blocks: they will not become durable.
     pub(super) void: ByteCount,
