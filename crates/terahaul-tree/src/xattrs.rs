@@ -169,8 +169,7 @@ pub(crate) fn access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Opt
     }
     match value_of(&path_of(folder, name), ACCESS) {
         Ok(list) => Ok(Some(list)),
-        // Not found is what all is where nothing is mounted at /proc, by which a list is reached.
-        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS | Errno::NOENT) => Ok(None),
+        Err(errno) if has_none(errno) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -178,6 +177,46 @@ pub(crate) fn access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Opt
 /// Gives `name` in `folder` this list, and the permission bits that are in it.
 pub(crate) fn set_access_list(folder: BorrowedFd<'_>, name: &[u8], list: &[u8]) -> io::Result<()> {
     Ok(rustix::fs::lsetxattr(&path_of(folder, name)[..], ACCESS, list, XattrFlags::empty())?)
+}
+
+/// Takes from `name` in `folder` the list that it has beyond its permission bits, if it has one: whether it had. The bits are to be set then.
+pub(crate) fn remove_access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+    remove(folder, name, ACCESS)
+}
+
+/// The list that what is made in `folder` gets.
+pub(crate) fn default_list(folder: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
+    match value_of(&path_of(folder, b""), DEFAULT) {
+        Ok(list) => Ok(Some(list)),
+        Err(errno) if has_none(errno) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Has what is made in `folder` get this list, or none.
+pub(crate) fn set_default_list(folder: BorrowedFd<'_>, list: Option<&[u8]>) -> io::Result<()> {
+    match list {
+        Some(list) => {
+            Ok(rustix::fs::lsetxattr(&path_of(folder, b"")[..], DEFAULT, list, XattrFlags::empty())?)
+        }
+        None => remove(folder, b"", DEFAULT).map(drop),
+    }
+}
+
+fn remove(folder: BorrowedFd<'_>, name: &[u8], attribute: &[u8]) -> io::Result<bool> {
+    if !cfg!(target_os = "linux") {
+        return Ok(false);
+    }
+    match rustix::fs::lremovexattr(&path_of(folder, name)[..], attribute) {
+        Ok(()) => Ok(true),
+        Err(errno) if has_none(errno) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Not found is what all is where nothing is mounted at /proc, by which a list is reached.
+fn has_none(errno: Errno) -> bool {
+    matches!(errno, Errno::NODATA | Errno::NOTSUP | Errno::NOSYS | Errno::NOENT)
 }
 
 /// What a list gives a file's group, in the place that it has in permission bits. Where there is a list, those show there what it gives

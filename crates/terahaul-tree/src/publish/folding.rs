@@ -13,6 +13,7 @@ use crate::TreeSink;
 use crate::beneath::{is_within, joined, printable, split};
 use crate::listing::{is_one, names_in};
 use crate::sink::Refusal;
+use crate::staging::without_ending;
 
 /// The names in the folder that was asked about last and in those above it, outermost first: things come in an order that leads back to
 /// them.
@@ -158,9 +159,10 @@ enum Named {
     Otherwise,
 }
 
-/// Spares a look at each name of a large folder: what is composed differently is not all ASCII.
+/// Spares a look at each name of a large folder: names of ASCII alone are one where they differ in case, or in dots and spaces at their
+/// ends, which FAT leaves out. A name that is not may be one with such a name, too: `ß` folds to `ss`, and the Kelvin sign is a `K`.
 fn may_be_one(a: &[u8], b: &[u8]) -> bool {
-    !a.is_ascii() && !b.is_ascii() || a.eq_ignore_ascii_case(b)
+    !(a.is_ascii() && b.is_ascii()) || without_ending(a).eq_ignore_ascii_case(without_ending(b))
 }
 
 #[cfg(test)]
@@ -172,7 +174,9 @@ mod tests {
     fn names_that_no_file_system_takes_for_the_same_are_not_looked_at() {
         assert!(may_be_one(b"Makefile", b"makefile"));
         assert!(may_be_one("\u{e9}".as_bytes(), "e\u{301}".as_bytes()));
-        assert!(!may_be_one(b"a", b"b") && !may_be_one(b"a", "\u{e9}".as_bytes()));
+        assert!(may_be_one(b"Strasse", "stra\u{df}e".as_bytes()) && may_be_one("\u{212a}".as_bytes(), b"k"));
+        assert!(may_be_one(b"Notes", b"notes. ."));
+        assert!(!may_be_one(b"a", b"b") && !may_be_one(b"a.b", b"ab"));
     }
 
     fn open(folder: &Path) -> OwnedFd {

@@ -1,5 +1,5 @@
-//! What waits beside its final name, on another file system than what is staged: what a killed process has left there is removed by the
-//! next run, whether that places anything there or not.
+//! What waits beside its final name, on another file system than what is staged or as a further name of a file: what a killed process has
+//! left there is removed by the next run, whether that places anything there or not.
 //!
 //! The file `beside` of the staging folder says where: a `/`, and the path of the folder that something was carried into last. One thing
 //! at a time waits so.

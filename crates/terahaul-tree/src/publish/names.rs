@@ -44,7 +44,7 @@ impl TreeSink {
                 continue;
             }
             let part = self.part_name();
-            let to = match self.link_beside(first_path.as_bytes(), &item, &part) {
+            let to = match self.link_beside(first_path.as_bytes(), &item, (path.as_bytes(), &part), way) {
                 Ok(Beside::Linked(to)) => to,
                 Ok(Beside::There) => continue,
                 Ok(Beside::Refused(errno)) => {
@@ -79,21 +79,32 @@ impl TreeSink {
         Ok(())
     }
 
-    /// Links to the first name beside the final one.
-    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Beside> {
+    /// Links to the first name beside the final one, which is at `path`.
+    fn link_beside(
+        &self,
+        first: &[u8],
+        item: &Item,
+        (path, part): (&[u8], &[u8]),
+        way: Way<'_>,
+    ) -> io::Result<Beside> {
         let root = self.staging.root.as_fd();
         let (folder, first) = split(first);
         let from = open_folder(root, folder, Purpose::Pass)?;
-        let path = self.manifest().table.folder_path(item.folder);
-        let to = open_folder(root, &path, Purpose::Pass)?;
+        let (above, _) = split(path);
+        let to = open_folder(root, above, Purpose::Pass)?;
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let there = at(&from, first)?;
         match at(&to, &item.name) {
-            Ok(here) if is_one(&here, &there) => return Ok(Beside::There),
+            Ok(here) if is_one(&here, &there) => {
+                // By the first name itself, where that is the same to the file system.
+                self.refuses_second_name(Some(item.index), &to, path)?;
+                return Ok(Beside::There);
+            }
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        self.open_up(&to, &path)?;
+        self.open_up(&to, above)?;
+        self.note_beside(path, way);
         clear_part(&to, part)?;
         fault::point()?;
         match fault::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {

@@ -223,7 +223,9 @@ impl TreeSink {
         {
             return Ok(());
         }
-        if mode == mode_of(&new) { Ok(()) } else { set_mode(from.as_fd(), name, mode) }
+        // The folder that it was made in may have given it a list, by which others could read it whom the old one let not.
+        let had_list = xattrs::remove_access_list(from.as_fd(), name)?;
+        if had_list || mode != mode_of(&new) { set_mode(from.as_fd(), name, mode) } else { Ok(()) }
     }
 
     /// The permission bits that an item may have before it has its name: none that a file which is there, and whose bits it is to

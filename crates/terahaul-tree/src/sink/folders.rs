@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{AtFlags, Gid, Stat};
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
@@ -13,9 +13,9 @@ use super::{TreeSink, said_of_name};
 use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, split};
 use crate::fault;
 use crate::listing::mode_of;
-use crate::publish::{SET_GROUP, rename_new, set_mode};
+use crate::publish::rename_new;
 use crate::read_only::make_open;
-use crate::staging::PRIVATE;
+use crate::staging::{PRIVATE, hand_on, hands_on_the_same};
 use crate::table::FolderId;
 
 impl TreeSink {
@@ -75,7 +75,7 @@ impl TreeSink {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        if let Err(error) = hand_on(staging, &there) {
+        if let Err(error) = hand_on(staging, MAKING, &there, mode_of(&there) & 0o777) {
             tracing::debug!("what is new in {} has another group: {error}", printable(path));
         }
         let renamed = rename_new(staging, MAKING.as_bytes(), parent, name);
@@ -116,27 +116,6 @@ impl TreeSink {
 
 /// A staged folder on its way to its place.
 const MAKING: &str = "making";
-
-fn hands_on(folder: &Stat) -> u32 {
-    mode_of(folder) & SET_GROUP
-}
-
-/// Whether a folder that is made in `parent` gives what is made in it the same group as `there` does.
-fn hands_on_the_same(parent: &OwnedFd, there: &Stat) -> bool {
-    rustix::fs::fstat(parent).is_ok_and(|parent| {
-        let same_group = hands_on(there) == 0 || parent.st_gid == there.st_gid;
-        hands_on(&parent) == hands_on(there) && same_group
-    })
-}
-
-/// Has the folder that is being made give on its group as `there` does. A group that this user is not in cannot be had.
-fn hand_on(staging: &OwnedFd, there: &Stat) -> io::Result<()> {
-    if hands_on(there) != 0 {
-        let group = Some(Gid::from_raw(there.st_gid));
-        rustix::fs::chownat(staging, MAKING, None, group, AtFlags::SYMLINK_NOFOLLOW)?;
-    }
-    set_mode(staging.as_fd(), MAKING.as_bytes(), PRIVATE | mode_of(there) & 0o777 | hands_on(there))
-}
 
 /// A block of an entry that the sink was never told of: the caller's mistake, not the user's.
 pub(super) fn unknown(entry: EntryIndex) -> SinkError {

@@ -7,13 +7,14 @@
 //! | `again/` | files named by their entry's index, where the path itself cannot be used twice; those of a copy by their path's key, where the file system takes different paths for the same one |
 //! | `making` | a folder on its way into `tree/` |
 //! | `ready` | publishing has begun: which entries were staged whole |
-//! | `beside` | a folder on another file system in which something waits for its name |
+//! | `beside` | a folder in which something waits beside its name: on another file system, or as a further name of a file |
 //! | `open` | folders that let this process write until publishing ends, and the bits that they are to have then |
 //!
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
 
 mod file_system;
 mod guard;
+mod handed_on;
 mod look;
 mod removal;
 
@@ -37,6 +38,8 @@ use crate::sink::{remove_all, times};
 use file_system::{Probed, probe};
 pub(crate) use file_system::{is_fat, is_in_user_space};
 use guard::{Guard, made_unprivate};
+use handed_on::hand_on_as_in;
+pub(crate) use handed_on::{hand_on, hands_on_the_same};
 pub(crate) use look::Staged;
 
 /// Why a transfer cannot be received into a folder.
@@ -190,6 +193,16 @@ impl Staging {
         }
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
+        if above != dir {
+            for (name, staged) in [("tree", &tree), ("again", &again)] {
+                if let Err(error) = hand_on_as_in(&root, &folder, name, staged) {
+                    tracing::debug!(
+                        "what is new in {} has not what it would have there: {error}",
+                        dir.display()
+                    );
+                }
+            }
+        }
         let staged = probe(&folder, "").map_err(unwritable)?;
         make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
         // The probe has just come and gone.
@@ -285,11 +298,16 @@ pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     id.is_ok_and(|id| id.parse::<TransferId>().is_ok())
 }
 
+/// A name without the dots and spaces at its end, which some file systems leave out.
+pub(crate) fn without_ending(name: &[u8]) -> &[u8] {
+    let ending = name.iter().rev().take_while(|byte| matches!(byte, b'.' | b' ')).count();
+    &name[..name.len() - ending]
+}
+
 /// Whether what has this name in a receiving folder is not complete: a staging folder, or a part that waited there when its process was
 /// killed.
 pub(crate) fn is_unfinished_name(name: &[u8]) -> bool {
-    let ends = name.iter().rev().take_while(|byte| matches!(byte, b'.' | b' ')).count();
-    let name = &name[..name.len() - ends];
+    let name = without_ending(name);
     let without = name.len().checked_sub(PART.len()).map(|at| name.split_at(at));
     let part = without.filter(|(_, end)| end.eq_ignore_ascii_case(PART.as_bytes()));
     is_staging_name(part.map_or(name, |(name, _)| name))

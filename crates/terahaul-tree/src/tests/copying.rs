@@ -8,8 +8,8 @@ use std::process::Command;
 use rustix::io::Errno;
 
 use crate::PublishError;
-use crate::decision::{Compare, Decision, MakeWay, Rules};
-use crate::fault::{Lacking, lack};
+use crate::decision::{Changes, Compare, Decision, MakeWay, Rules};
+use crate::fault::{Lacking, crash_after, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
 pub(super) struct Copied {
@@ -425,6 +425,17 @@ fn permissions_are_kept_as_asked() {
     assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
 }
 
+/// An access control list: owner rw, user 77 rw, group nothing, mask rw, others nothing.
+fn list_for_another() -> Vec<u8> {
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let entries = [(1, 6, u32::MAX), (2, 6, 77), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
+    let entries = entries.map(|(tag, perm, id)| entry(tag, perm, id));
+    // Version 2.
+    [&2_u32.to_le_bytes()[..], &entries.concat()].concat()
+}
+
 /// A list shows in the bits of the group what it gives anybody: taken for those, they let the group in.
 #[test]
 fn a_file_that_is_replaced_keeps_its_access_control_list() {
@@ -432,13 +443,7 @@ fn a_file_that_is_replaced_keeps_its_access_control_list() {
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     plant(&from, &[("file", b"new")]);
     plant(&to, &[("file", b"of before")]);
-    // Version 2: owner rw, user 77 rw, group nothing, mask rw, others nothing.
-    let entry = |tag: u16, perm: u16, id: u32| {
-        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
-    };
-    let entries = [(1, 6, u32::MAX), (2, 6, 77), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
-    let entries = entries.map(|(tag, perm, id)| entry(tag, perm, id));
-    let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
+    let list = list_for_another();
     let folder = std::fs::File::open(&to).unwrap();
     let folder = std::os::fd::AsFd::as_fd(&folder);
     if crate::xattrs::set_access_list(folder, b"file", &list).is_err() {
@@ -447,6 +452,101 @@ fn a_file_that_is_replaced_keeps_its_access_control_list() {
     copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
     assert_eq!(snapshot(&to)[&b"file"[..]].content, Content::File(b"new".to_vec()));
     assert_eq!(crate::xattrs::access_list(folder, b"file").unwrap(), Some(list));
+}
+
+/// It got the one that what is new there gets, and user 77 read what had been closed to everybody.
+#[test]
+fn a_file_that_is_replaced_and_has_no_access_control_list_gets_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("closed", b"new"), ("open", b"new"), ("added", b"new")]);
+    plant(&to, &[("closed", b"old"), ("open", b"old")]);
+    for (file, mode) in [("closed", 0o600), ("open", 0o660)] {
+        std::fs::set_permissions(to.join(file), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let folder = std::fs::File::open(&to).unwrap();
+    let folder = std::os::fd::AsFd::as_fd(&folder);
+    if crate::xattrs::set_default_list(folder, Some(&list_for_another())).is_err() {
+        return;
+    }
+    copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
+    let list = |file: &str| crate::xattrs::access_list(folder, file.as_bytes()).unwrap();
+    assert_eq!([list("closed"), list("open")], [None, None]);
+    assert!(list("added").is_some());
+    let seen = snapshot(&to);
+    assert_eq!([&b"closed"[..], b"open"].map(|file| seen[file].mode), [0o600, 0o660]);
+    assert_eq!(seen[&b"open"[..]].content, Content::File(b"new".to_vec()));
+}
+
+/// It had the group of the user, and those who share the folder were locked out of what came into it.
+#[test]
+fn what_was_staged_elsewhere_gets_what_its_folder_hands_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to, apart) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("apart"));
+    plant(&from, &[("file", b"1"), ("folder/file", b"2")]);
+    std::fs::create_dir(&to).unwrap();
+    if std::os::unix::fs::chown(&to, None, Some(4242)).is_err() {
+        return;
+    }
+    std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o2775)).unwrap();
+    let opened = std::fs::File::open(&to).unwrap();
+    let has_lists =
+        crate::xattrs::set_default_list(std::os::fd::AsFd::as_fd(&opened), Some(&list_for_another())).is_ok();
+    let (sink, _journal) = TreeSink::open_copy(&to, Some(&apart), transfer(), Keep::default()).unwrap();
+    let sender = Sender::of(from.join(""));
+    for entry in sender.entries() {
+        let index = sink.append(&entry).unwrap();
+        sink.carry_out(index, Decision::Write(Changes::default()));
+    }
+    for shape in sender.shapes() {
+        write_block(&sink, &shape, &sender.read(&shape, 4096).0).unwrap();
+    }
+    let (rules, filter) = (Rules::default(), Filter::default());
+    let copying = Copying { rules, filter: &filter, most: None };
+    sink.publish_copy(copying, &mut |_| {}).unwrap();
+    sink.conclude_copy(&rules).unwrap();
+    let stat = |path: &str| to.join(path).metadata().unwrap();
+    assert_eq!(["file", "folder", "folder/file"].map(|path| stat(path).gid()), [4242; 3]);
+    assert_eq!(stat("folder").mode() & 0o7000, 0o2000);
+    let folder = std::fs::File::open(to.join("folder")).unwrap();
+    let list = crate::xattrs::default_list(std::os::fd::AsFd::as_fd(&folder)).unwrap();
+    assert_eq!(list, has_lists.then(list_for_another));
+}
+
+/// The part of a killed run stayed beside it for ever, as one more name of the user's file.
+#[test]
+fn nothing_stays_of_another_name_that_a_killed_run_was_making() {
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let mut came_to_it = 0;
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("a/first", b"content"), ("b/", b"")]);
+        std::fs::hard_link(from.join("a/first"), from.join("b/second")).unwrap();
+        plant(&to, &[("b/second", b"of before")]);
+        let (rules, filter) = (Rules::default(), Filter::default());
+        let stop = |now| {
+            if now == Moment::Staged {
+                crash_after(Some(points));
+            }
+        };
+        let copied = try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), stop);
+        crash_after(None);
+        if copied.is_ok() {
+            break;
+        }
+        if staging(&to).join("beside").exists() {
+            came_to_it += 1;
+            // What a process leaves that is killed between the link and its renaming.
+            let part = format!("{}.part", staging(&to).file_name().unwrap().to_str().unwrap());
+            std::fs::hard_link(to.join("a/first"), to.join("b").join(part)).unwrap();
+        }
+        std::fs::remove_file(from.join("b/second")).unwrap();
+        copy(&from.join(""), &to, rules, Keep::default(), &filter, false);
+        let names: Vec<_> = snapshot(&to).into_keys().collect();
+        assert_eq!(names, [&b"a"[..], b"a/first", b"b", b"b/second"], "after {points}");
+    }
+    assert!(came_to_it > 0);
 }
 
 /// Nobody but the receiving user could enter it, then or after another run.

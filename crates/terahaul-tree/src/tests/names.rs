@@ -216,18 +216,20 @@ fn refused(sink: &TreeSink) -> Vec<String> {
 #[test]
 fn what_stays_under_the_name_of_another_entry_is_refused() {
     let changes = Changes { mode: true, ..Changes::default() };
-    for decision in
-        [Decision::Skip(Reason::Same), Decision::Skip(Reason::Exists), Decision::Metadata(changes)]
-    {
+    let decisions =
+        [Decision::Skip(Reason::Same), Decision::Skip(Reason::Exists), Decision::Metadata(changes)];
+    // Of the last two, each took the other's place.
+    let names = [("A", "a"), ("Strasse", "Stra\u{df}e"), ("Notes", "Notes.")];
+    for ((name, again), decision) in names.into_iter().flat_map(|names| decisions.map(|it| (names, it))) {
         let dir = tempfile::tempdir().unwrap();
-        let sink = folding_with(dir.path(), "A");
-        let (first, other) = (sink.append(&file_entry(b"A", 7)).unwrap(), &file_entry(b"b", 7));
+        let sink = folding_with(dir.path(), name);
+        let (first, other) = (sink.append(&file_entry(name.as_bytes(), 7)).unwrap(), &file_entry(b"b", 7));
         sink.carry_out(first, decision);
-        find_as(dir.path(), "A", "a");
-        let second = sink.append(&file_entry(b"a", 7)).unwrap();
+        find_as(dir.path(), name, again);
+        let second = sink.append(&file_entry(again.as_bytes(), 7)).unwrap();
         assert!(!sink.carry_out(second, decision));
         sink.carry_out(sink.append(other).unwrap(), Decision::Skip(Reason::Missing));
-        assert_eq!((refused(&sink), sink.is_lost(second)), (vec!["a".to_owned()], true));
+        assert_eq!((refused(&sink), sink.is_lost(second)), (vec![again.to_owned()], true));
         assert!(!sink.touched().contains(&second));
     }
 }
