@@ -398,14 +398,15 @@ impl Outbound {
     }
 
     /// What `source` knows of a block without reading it. That is not its value any more once a file in it has failed, as what is read
-    /// and sent has zeros in that one's place from then on; nor is it to be relied on once the block was refused with that value.
+    /// and sent may have zeros in that one's place from then on; nor is it to be relied on once the block was refused with that value. Its
+    /// files are compared one by one then, where that can be: the others may be damaged.
     pub(super) fn record_of(&self, source: &dyn BlockSource, shape: &BlockShape) -> io::Result<Record> {
         let (was_refused, has_failed) = {
             let state = self.state();
             let has_failed = shape.entries().any(|entry| state.failed.contains(&entry));
             (state.refusals.contains_key(&shape.number), has_failed)
         };
-        let recorded = if was_refused { source.known_proof(shape)? } else { None };
+        let recorded = if was_refused || has_failed { source.known_proof(shape)? } else { None };
         Ok(match recorded {
             Some(proof) => Record::Doubted(proof),
             None if has_failed => Record::Nothing,

@@ -9,7 +9,7 @@ pub(super) enum Record {
     Nothing,
     /// This value, and what is read is not hashed: the receiver's own hash shows whether it still has it.
     Value(Hash),
-    /// The receiver has refused the block: what is read is hashed, and compared with this.
+    /// The receiver has refused the block, or one of its files has failed: what is read is hashed, and compared with this.
     Doubted(BlockProof),
 }
 

@@ -181,6 +181,17 @@ fn a_file_that_is_not_as_it_was_recorded_fails_alone_once_its_block_was_refused(
     assert!(heard.try_recv().is_err(), "said once");
 }
 
+/// It was sent with the value that the damaged bytes have, the receiver took it, and nothing of the transfer got its name, in any run.
+#[test]
+fn a_file_that_is_not_as_it_was_recorded_fails_also_where_another_of_its_block_had_failed_before() {
+    let (outbound, inbound, mut heard) = both_ends();
+    outbound.handle_failed([UNREADABLE]);
+    inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
+    assert_eq!(send(&outbound, &inbound, &Rotten), [BlockNumber(0)]);
+    let Ok(OutboundEvent::Failed(failures)) = heard.try_recv() else { panic!("nobody is told") };
+    assert_eq!(failures.iter().map(|failure| failure.entry).collect::<Vec<_>>(), [EntryIndex(1)]);
+}
+
 /// A channel was lost after it had delivered the block and before that was durable; then one of its files vanished.
 #[test]
 fn a_file_that_vanishes_between_two_sendings_of_its_block_fails_alone() {
