@@ -45,7 +45,7 @@ impl Keys {
         self.link_secret(transfer).as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// The depot owner's token of this generation.
+    /// The depot owner's token of this generation. Of each generation it is another.
     pub fn owner_token(&self, generation: i64) -> String {
         let key = blake3::derive_key("terahaul depot 1 owner token", &self.secret);
         let hash = blake3::keyed_hash(&key, &generation.to_le_bytes());

@@ -14,6 +14,7 @@ use tokio::time::timeout_at;
 
 use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
+use super::standing::Standing;
 use super::upload_body::{Patience, UploadBody};
 use super::{Connection, cookies};
 use crate::DepotError;
@@ -178,8 +179,13 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MA
             UploadBody::new(body).discard(MAX as u64).await;
             return Err(refuse(error));
         }
+        let standing = caller.map(|caller| Standing::new(depot, caller));
         let gathered = gather(body, MAX, caller, &depot.inner.long_bodies).await;
         let (bytes, _place) = gathered.map_err(refuse)?;
+        // It may have come for hours, and its token been revoked since the headers came.
+        if let Some(mut standing) = standing {
+            standing.check().await.map_err(refuse)?;
+        }
         serde_json::from_slice::<Object<T>>(&bytes)
             .map(|Object(body)| Self(body))
             .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))

@@ -130,7 +130,10 @@ impl Depot {
         for old in newest.iter().filter(|row| row.revoked.is_none()) {
             self.inner.db.revoke_token(&old.id, self.inner.config.clock.now()).await?;
         }
-        let generation = newest.first().and_then(|row| row.generation).unwrap_or(0) + 1;
+        // Not the next number: keys may be older than the database, or that be put back to one in which what was revoked since is not
+        // known, and a number that comes again is a token that does.
+        let step = i64::from(u32::from_le_bytes(random()?)) + 1;
+        let generation = newest.first().and_then(|row| row.generation).unwrap_or(0) + step;
         let text = self.inner.keys.owner_token(generation);
         let scopes: Scopes = [Scope::Own].into_iter().collect();
         let mut row = self.new_row(&text, "owner".into(), scopes)?;

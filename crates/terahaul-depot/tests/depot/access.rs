@@ -433,6 +433,45 @@ async fn a_running_request_ends_with_its_token() {
     }
 }
 
+/// The first owner's token of a new database was the first of the old one, which may have leaked and been revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owners_token_of_before_is_nobodys_where_the_same_keys_begin_another_database() {
+    let (first, second) = (Rig::new().await, tempfile::tempdir().unwrap());
+    let keys = second.path().join("keys");
+    std::fs::create_dir(&keys).unwrap();
+    for file in std::fs::read_dir(first.folder.path().join("keys")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), keys.join(file.file_name())).unwrap();
+    }
+    let data = second.path().to_owned();
+    let second = Rig::with_data(second, &data, |_| {}).await;
+    second.call_as(&first.token, Method::GET, "/tokens", None).await.refused(401, "token_unknown");
+}
+
+/// Whoever had sent all but the last brace when a leaked token was revoked made one that holds for ever with it, hours later.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_revoked_token_has_begun_to_ask_for_is_not_done() {
+    let rig = Rig::with(|config| config.limits.recheck = std::time::Duration::ZERO).await;
+    let made = rig.post("/tokens", json!({ "label": "l", "scopes": ["own"] })).await.expect(201);
+    let (sender, frames) = tokio::sync::mpsc::channel::<Result<bytes::Bytes, std::io::Error>>(1);
+    let body = futures_util::stream::unfold(frames, async |mut frames| Some((frames.recv().await?, frames)));
+    let request = Request::post("/api/v1/tokens")
+        .header("authorization", format!("Bearer {}", made["token"].as_str().unwrap()))
+        .header("content-type", "application/json")
+        .body(Body::from_stream(body))
+        .unwrap();
+    let sent = async {
+        sender.send(Ok(r#"{ "label": "heir", "scopes": ["own"] "#.into())).await.unwrap();
+        // Taken when the next one is asked for.
+        sender.reserve().await.unwrap();
+        rig.delete(&format!("/tokens/{}", made["id"].as_str().unwrap())).await.expect(204);
+        sender.send(Ok("}".into())).await.unwrap();
+        drop(sender);
+    };
+    let (answer, ()) = tokio::join!(rig.request(request), sent);
+    answer.refused(401, "token_revoked");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_upload_ends_with_its_token_and_what_came_before_stays() {
     let rig = Rig::with(|config| config.limits.recheck = std::time::Duration::ZERO).await;
