@@ -183,25 +183,39 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, a backslash, which
-/// some take for a separator, `%5C`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names never
-/// become the same, and a folder has one name in all of its files' paths.
+/// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, control characters,
+/// which `unzip` leaves out, `%0A`, a backslash, which some take for a separator, `%5C`, and `%` becomes `%25`; so it does in a name that
+/// looks as if this had been done to it. Two names never become the same, and a folder has one name in all of its files' paths.
 fn utf8_name(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     for (at, name) in path.split(|byte| *byte == b'/').enumerate() {
         if at > 0 {
             out.push(b'/');
         }
-        if std::str::from_utf8(name).is_ok() && !name.contains(&b'\\') && !looks_escaped(name) {
+        if std::str::from_utf8(name).is_ok() && !name.iter().any(is_read_otherwise) && !looks_escaped(name) {
             out.extend_from_slice(name);
             continue;
         }
         for chunk in name.utf8_chunks() {
-            out.extend_from_slice(chunk.valid().replace('%', "%25").replace('\\', "%5C").as_bytes());
-            chunk.invalid().iter().for_each(|byte| out.extend_from_slice(format!("%{byte:02X}").as_bytes()));
+            for byte in chunk.valid().as_bytes() {
+                match *byte == b'%' || is_read_otherwise(byte) {
+                    true => escape(*byte, &mut out),
+                    false => out.push(*byte),
+                }
+            }
+            chunk.invalid().iter().for_each(|byte| escape(*byte, &mut out));
         }
     }
     out
+}
+
+/// Whether some program takes this byte of a name for something else, or for nothing.
+fn is_read_otherwise(byte: &u8) -> bool {
+    *byte == b'\\' || byte.is_ascii_control()
+}
+
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("%{byte:02X}").as_bytes());
 }
 
 fn looks_escaped(name: &[u8]) -> bool {
@@ -284,6 +298,7 @@ mod tests {
     #[test]
     fn names_that_not_every_program_reads_alike_stay_apart() {
         assert_eq!(utf8_name(b"100%"), b"100%");
+        assert_eq!(utf8_name(b"a\nb/\x7f\x01%"), b"a%0Ab/%7F%01%25", "unzip makes ab of it");
         assert_eq!(utf8_name(br"..\x%"), b"..%5Cx%25");
         assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());
         assert_eq!(utf8_name(b"d%/a\xff"), b"d%/a%FF", "d% is d% in every path");
