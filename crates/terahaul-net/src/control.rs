@@ -7,8 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Longest silence before a ping is sent.
-pub const PING_AFTER: Duration = Duration::from_secs(10);
+/// Longest silence before a ping is sent. Proxies are set to close what is silent for ten seconds.
+pub const PING_AFTER: Duration = Duration::from_secs(5);
 /// Longest silence before the other end is taken for dead.
 pub const DEAD_AFTER: Duration = Duration::from_secs(45);
 

@@ -153,10 +153,15 @@ impl Client {
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken =
             tokio::time::timeout(self.patience, connector.connect(self.endpoint.server_name()?, socket));
-        shaken
+        let stream = shaken
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
-            .map_err(|error| self.tls_error(error))
+            .map_err(|error| self.tls_error(error))?;
+        // Many a proxy speaks TLS with whoever comes, and takes for HTTP what follows. Nothing of ours is for it to read.
+        match stream.get_ref().1.alpn_protocol() {
+            Some(_) => Ok(stream),
+            None => Err(ClientError::NotNative { host: self.host() }),
+        }
     }
 
     /// Connects, and says how long a round trip took.

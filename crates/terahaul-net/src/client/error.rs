@@ -108,6 +108,14 @@ pub enum ClientError {
         /// What failed.
         detail: String,
     },
+    /// TLS is spoken there, and not what follows it.
+    #[error(
+        "{host} speaks TLS and not Terahaul's own protocol: check that the address is a Terahaul depot's; if it is, something in between ends TLS, as an HTTP proxy does, and has to forward TCP instead (see 'Behind a reverse proxy' in the guide to operations)"
+    )]
+    NotNative {
+        /// Host and port.
+        host: String,
+    },
     /// The depot said so.
     #[error("{}", .0.message)]
     Depot(WireError),
@@ -166,6 +174,7 @@ impl ClientError {
             | Self::WithoutUdp { .. }
             // Somebody answers, and it is no depot: the API's callers are told the same.
             | Self::Tls { .. }
+            | Self::NotNative { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
             Self::Endpoint(_) | Self::LocalAddress(_) | Self::TlsConfig(_) => ErrorKind::Usage,
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
@@ -230,10 +239,24 @@ impl ClientError {
     pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {
         match error {
             HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => Self::from_certificate(host, why),
+            HandshakeError::Tls(error) if is_of_another_protocol(error) => Self::NotNative { host },
             HandshakeError::Closed => Self::Unreachable { host, detail: error.to_string() },
             other => Self::Tls { host, detail: other.to_string() },
         }
     }
+}
+
+/// Whether the other end speaks TLS, and neither the version nor the protocol that depots do.
+fn is_of_another_protocol(error: &rustls::Error) -> bool {
+    use rustls::{AlertDescription, Error, PeerMisbehaved};
+    matches!(
+        error,
+        Error::NoApplicationProtocol
+            | Error::AlertReceived(
+                AlertDescription::NoApplicationProtocol | AlertDescription::ProtocolVersion
+            )
+            | Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol)
+    )
 }
 
 #[cfg(test)]

@@ -13,12 +13,10 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::control::PING_AFTER;
-
 /// How often it is looked how long the other end has been silent.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longer than a depot's pings are apart, also on a long path whose queues are full.
-const SILENT: Duration = PING_AFTER.saturating_add(Duration::from_secs(3));
+/// Longer than a depot's pings are apart, ten seconds in earlier versions, also on a long path whose queues are full.
+const SILENT: Duration = Duration::from_secs(13);
 /// The same where the address is gone that the connection leaves from: an interface that is set up anew may have it again at once.
 const SILENT_AND_GONE: Duration = Duration::from_secs(2);
 /// In this time a new connection is to be answered. On a path whose queues hold more, both would be late.
@@ -61,7 +59,7 @@ mod tests {
     use terahaul_wire::Message;
 
     use super::*;
-    use crate::control::{ControlReader, ControlWriter, DEAD_AFTER};
+    use crate::control::{ControlReader, ControlWriter, DEAD_AFTER, PING_AFTER};
 
     /// After how long the connection is taken for lost, if it is before it is given up for its silence alone.
     async fn lost_after<F: Future<Output = bool>>(

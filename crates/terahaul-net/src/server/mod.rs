@@ -27,7 +27,7 @@ use terahaul_wire::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
+use crate::control::{ControlError, ControlReader, ControlWriter, write_loop};
 use crate::session::Sessions;
 use crate::udp;
 pub use fill::{Appended, Fill, Filling};
@@ -44,6 +44,8 @@ const MOST_OF_STRANGERS: usize = 4096;
 const MOST_OF_UNPROVEN: usize = 64 << 10;
 /// How often a service is asked whether the session may go on.
 const RECHECK: Duration = Duration::from_secs(5);
+/// How long a client has to take what is said to it last.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Time to say what one wants.
 const OPENING_TIME: Duration = Duration::from_secs(15);
 /// Highest level of Zstandard that a client may ask for: those above it take much memory.
@@ -172,7 +174,7 @@ pub async fn run_control<V, S>(
         let _ = (&mut writing).await;
     };
     // They are written, or the client is gone, or it does not read; either way the session is over.
-    if tokio::time::timeout(PING_AFTER, last_words).await.is_err() {
+    if tokio::time::timeout(LAST_WORDS, last_words).await.is_err() {
         writing.abort();
     }
     if is_refused {

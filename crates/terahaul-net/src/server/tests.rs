@@ -234,5 +234,5 @@ async fn a_session_ends_with_its_token_though_its_client_does_not_read() {
     let mut client = Client::open(&shelf, &Arc::default(), peer(1)).await;
     while timeout(Duration::from_secs(1), client.say(Message::Ping)).await.is_ok() {}
     shelf.revoked.store(true, Ordering::Relaxed);
-    timeout(2 * RECHECK + PING_AFTER + Duration::from_secs(5), client.session).await.unwrap().unwrap();
+    timeout(2 * RECHECK + LAST_WORDS + Duration::from_secs(5), client.session).await.unwrap().unwrap();
 }

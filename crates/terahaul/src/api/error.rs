@@ -22,12 +22,30 @@ struct Refusal {
 /// The depot answered with an error.
 pub fn refused(host: &str, status: u16, body: &[u8]) -> Failure {
     let Ok(Body { error: Refusal { code, message } }) = serde_json::from_slice(body) else {
-        return Failure::new(
-            if status >= 500 { Exit::Unreachable } else { Exit::Unexpected },
-            format!("{host} answered {status} and is perhaps not a Terahaul depot: check the address"),
-        );
+        return on_the_way(host, status);
     };
     Failure { exit: exit_of(&code, status), code, message }
+}
+
+/// Something else has answered.
+fn on_the_way(host: &str, status: u16) -> Failure {
+    let (exit, what) = match status {
+        502..=504 => (
+            Exit::Unreachable,
+            "a server between this machine and the depot does not reach it: see that the depot runs, and try again later",
+        ),
+        429 => (
+            Exit::Unreachable,
+            "a server between this machine and the depot takes no more requests just now: try again later",
+        ),
+        413 => (
+            Exit::Unexpected,
+            "a server between this machine and the depot takes no requests of this size: it has to allow bodies of 256 MiB",
+        ),
+        500.. => (Exit::Unreachable, "it is perhaps not a Terahaul depot: check the address"),
+        _ => (Exit::Unexpected, "it is perhaps not a Terahaul depot: check the address"),
+    };
+    Failure::new(exit, format!("{host} answered {status}, and {what}"))
 }
 
 fn exit_of(code: &str, status: u16) -> Exit {
@@ -122,7 +140,21 @@ mod tests {
         let failure = refused("h:1", 413, body);
         assert_eq!((failure.exit, failure.code.as_str()), (Exit::NoSpace, "quota_exceeded"));
         assert_eq!(failure.message, "Full. Remove some.");
-        assert_eq!(refused("h:1", 502, b"<html>").exit, Exit::Unreachable);
+        assert_eq!(refused("h:1", 500, b"<html>").exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn what_a_proxy_answers_is_not_taken_for_a_wrong_address() {
+        for (status, exit) in [(502, Exit::Unreachable), (503, Exit::Unreachable), (429, Exit::Unreachable)] {
+            let failure = refused("h:1", status, b"<html>");
+            assert_eq!(failure.exit, exit);
+            assert!(
+                failure.message.contains("between") && failure.message.contains("try again"),
+                "{}",
+                failure.message
+            );
+        }
+        assert!(refused("h:1", 404, b"<html>").message.contains("check the address"));
     }
 
     #[test]

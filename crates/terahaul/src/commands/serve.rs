@@ -20,7 +20,7 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     let public: Option<Endpoint> = match &args.url {
         Some(url) => Some(url.parse().map_err(|_| {
             Failure::usage(format!(
-                "'{}' is no address for --url: give what others reach this depot by, such as https://data.example.org:8750",
+                "'{}' is no address for --url: give what others reach this depot by, a host and perhaps a port and no path, such as https://data.example.org:8750",
                 printable(url.as_bytes())
             ))
         })?),
