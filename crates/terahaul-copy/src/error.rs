@@ -56,13 +56,13 @@ pub enum CopyError {
         /// How it ended.
         status: String,
     },
-    /// The far side has no `terahaul`.
-    #[error(
-        "{host} has no 'terahaul': install it there, copy it there with --install, or say where it is with --far-command"
-    )]
+    /// The far side has no `terahaul`, or none where the user says.
+    #[error("{}", not_installed(host, named.as_deref()))]
     NotInstalled {
         /// Where.
         host: String,
+        /// What `--far-command` says.
+        named: Option<String>,
     },
     /// It could not be given one.
     #[error("'terahaul' could not be installed on {host} ({detail}): install it there by hand")]
@@ -95,12 +95,22 @@ pub enum CopyError {
     /// The far side refused.
     #[error("{}", .0.message)]
     Far(Refusal),
-    /// ssh ended while the copy ran.
+    /// ssh ended while the copy ran, or a signal ended the far side: it has one code for both.
     #[error(
-        "the ssh connection to {host} ended ({status}), and the far side with it: what has arrived is kept, the same command goes on"
+        "the ssh connection to {host} ended ({status}), and the far side with it: what has arrived is kept, the same command goes on; if it ends again and again, a limit there may end 'terahaul', such as one on memory"
     )]
     SshEnded {
         /// Where to.
+        host: String,
+        /// How it ended.
+        status: String,
+    },
+    /// The far side ended while the copy ran, and ssh with it.
+    #[error(
+        "'terahaul' ended on {host} before the copy was done ({status}): see what it said above; what has arrived is kept, the same command goes on, unless it is a limit there that ends it, such as one on memory"
+    )]
+    FarEnded {
+        /// Where.
         host: String,
         /// How it ended.
         status: String,
@@ -121,6 +131,16 @@ pub enum CopyError {
     /// The destination is a link to nothing.
     #[error("{0} is a link that leads nowhere: remove it, or make the folder that it leads to")]
     LeadsNowhere(PathBuf),
+    /// The destination is in the home of somebody who is not known there.
+    #[error(
+        "there is no user '{user}' on that host: check the spelling, or write './{path}' for what is to be called so"
+    )]
+    NoSuchUser {
+        /// Who.
+        user: String,
+        /// The destination as it was written.
+        path: String,
+    },
     /// A source is somebody's home, whose name as an entry the near end cannot know.
     #[error("'{0}' is a user's home there: write '{0}/' for what is in it, or './{0}' for what is called so")]
     Home(String),
@@ -223,6 +243,17 @@ pub enum CopyError {
     Interrupted,
 }
 
+fn not_installed(host: &str, named: Option<&str>) -> String {
+    match named {
+        None => format!(
+            "{host} has no 'terahaul': install it there, copy it there with --install, or say where it is with --far-command"
+        ),
+        Some(named) => format!(
+            "{host} has no program '{named}' that can be run: check what --far-command names, or leave it out"
+        ),
+    }
+}
+
 impl From<ClientError> for CopyError {
     fn from(error: ClientError) -> Self {
         match error {
@@ -262,6 +293,7 @@ impl CopyError {
             | Self::NotInstalled { .. }
             | Self::NotTerahaul { .. } => CopyErrorKind::Unreachable,
             Self::SshEnded { .. }
+            | Self::FarEnded { .. }
             | Self::Lost(_)
             | Self::InstallFailed { .. }
             | Self::NoPortForUdp { .. } => CopyErrorKind::Unreachable,
@@ -281,6 +313,7 @@ impl CopyError {
             | Self::LeadsNowhere(_)
             | Self::Special(_)
             | Self::Home(_)
+            | Self::NoSuchUser { .. }
             | Self::IntoItself(_)
             | Self::RemovesSource(_)
             | Self::BadName { .. }

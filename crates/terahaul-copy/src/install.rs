@@ -7,8 +7,11 @@ use crate::operand::Host;
 use crate::overheard::said_before;
 use crate::ssh::{NOT_EXECUTABLE, Ssh, describe, is_of_ssh};
 
-/// Where it goes: a folder that is the user's own, and that [`Ssh`] looks into.
-pub(crate) const INSTALLED: &str = "~/.local/bin/terahaul";
+/// Runs what was installed, in a folder that is the user's own and that [`Ssh`] looks into, with the arguments that follow. A restricted
+/// shell runs nothing by its path.
+pub(crate) const RUN_INSTALLED: &str = r#"sh -c 'exec ~/.local/bin/terahaul "$@"' terahaul"#;
+/// Asks what system and processor it is. Start-up files may print before the answer, and behind it.
+const ASK_KIND: &str = "sh -c 'echo; echo terahaul:$(uname -sm):'";
 /// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now. What has not come
 /// so far is removed again, and two that do this at once have a file each.
 fn command(len: u64) -> String {
@@ -21,20 +24,27 @@ fn command(len: u64) -> String {
 pub(crate) async fn check(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     let here = rustix::system::uname();
     let here = format!("{} {}", here.sysname().to_string_lossy(), here.machine().to_string_lossy());
-    let (status, said) = ssh.run(host, "uname -sm", Stdio::null()).await?;
+    let (status, said) = ssh.run(host, ASK_KIND, Stdio::null()).await?;
     if is_of_ssh(status) {
         return Err(CopyError::SshFailed { host: host.destination(), status: describe(status) });
     }
     if !status.success() {
         return Err(failed(host, said_before(&describe(status), &said)));
     }
-    // A shell's greeting comes first.
-    let said = String::from_utf8_lossy(&said);
-    let there = said.lines().last().unwrap_or_default().trim();
-    match there == here {
-        true => Ok(()),
-        false => Err(failed(host, format!("it is {there}, and this program is for {here}"))),
+    match kind_in(&String::from_utf8_lossy(&said)) {
+        Some(there) if there == here => Ok(()),
+        Some(there) => Err(failed(host, format!("it is {there}, and this program is for {here}"))),
+        None => {
+            let what =
+                "it does not say what system it is: your account there may not be allowed to run programs";
+            Err(failed(host, said_before(what, &said)))
+        }
     }
+}
+
+/// What [`ASK_KIND`] was answered.
+fn kind_in(said: &str) -> Option<&str> {
+    said.lines().find_map(|line| line.strip_prefix("terahaul:")?.split_once(':')).map(|(kind, _)| kind)
 }
 
 /// Copies the running program to the other host.
@@ -59,5 +69,23 @@ fn why_not(status: ExitStatus) -> String {
     match status.code() {
         Some(NOT_EXECUTABLE) => "what lies in ~/.local/bin may not be run there, as where a disk is mounted with noexec; --far-command names a program in another place".into(),
         _ => describe(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was 'nonlLinux x86_64' to a host whose start-up files print without an end of the line.
+    #[test]
+    fn what_start_up_files_print_is_no_part_of_the_answer() {
+        for said in [
+            "\nterahaul:Linux x86_64:\n",
+            "Welcome\n\nterahaul:Linux x86_64:\nbye\n",
+            "nonl\nterahaul:Linux x86_64:bye",
+        ] {
+            assert_eq!(kind_in(said), Some("Linux x86_64"), "{said}");
+        }
+        assert_eq!(kind_in("forced\n"), None);
     }
 }

@@ -15,7 +15,9 @@ use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
-use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink, make_folders};
+use terahaul_tree::{
+    EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink, foretell_unwritable, make_folders,
+};
 use terahaul_wire::{Batch, Failed};
 
 use crate::bases::Bases;
@@ -120,6 +122,8 @@ impl Landing {
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (mut made, mut made_partial) = (false, Vec::new());
         let (staged, inbound) = if rules.dry_run {
+            // What comes would first be staged there.
+            foretell_unwritable(&partial_dir(&base, rules).unwrap_or_else(|| base.folder.clone()))?;
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
         } else {

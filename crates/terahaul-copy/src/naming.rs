@@ -76,6 +76,20 @@ pub(crate) fn far_path(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> 
     }
 }
 
+/// Who is not known there, though a destination is written as if it were in their home: nothing there is called so, and it is no name that
+/// no user has, such as `~$letter.docx`.
+pub(crate) fn unknown_user(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> Option<&[u8]> {
+    let (user, _) = split_home(path)?;
+    let may_be_one =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'@' | b'\\');
+    if user.is_empty() || !user.iter().all(may_be_one) || home(user).is_some() {
+        return None;
+    }
+    let named = [b"~", user].concat();
+    let is_there = Path::new(OsStr::from_bytes(&named)).symlink_metadata().is_ok();
+    (!is_there).then_some(user)
+}
+
 /// Whether a source is another user's home, and not what is in it: what it is called there nobody here has asked for.
 pub(crate) fn is_home_of_another(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> bool {
     split_home(path).is_some_and(|(user, below)| !user.is_empty() && below.is_empty() && home(user).is_some())
@@ -114,6 +128,16 @@ mod tests {
         assert_eq!(settle_at("new", false).unwrap().rename, None);
         assert!(matches!(settle_at("file", false), Err(CopyError::NotAFolder(_))));
         assert_eq!(settle(Path::new("plain"), true).unwrap().folder, Path::new("."));
+    }
+
+    #[test]
+    fn a_mistyped_home_is_no_destination() {
+        let home = |user: &[u8]| (user == b"bob").then(|| PathBuf::from("/home/bob"));
+        let user = |path: &'static str| unknown_user(path.as_bytes(), home);
+        assert_eq!([user("~bobby/x"), user("~bobby")], [Some(&b"bobby"[..]); 2]);
+        for path in ["~bob/x", "~/x", "x/~bobby", "./~bobby", "~$letter.docx"] {
+            assert_eq!(user(path), None, "{path}");
+        }
     }
 
     #[test]

@@ -13,10 +13,10 @@ use yamux::Stream;
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
-use crate::install::{self, INSTALLED};
+use crate::install::{self, RUN_INSTALLED};
 use crate::operand::Host;
 use crate::overheard::Overheard;
-use crate::ssh::{Running, Ssh, describe, explain};
+use crate::ssh::{Running, Ssh, describe, explain, is_of_ssh};
 use crate::summary::{Job, Report};
 use crate::through_ssh::{self, Aside, NearEnd};
 
@@ -63,10 +63,18 @@ pub struct FarSide {
     /// Where the far side opens one.
     aside: Option<oneshot::Receiver<Stream>>,
     /// How ssh ended, once it has.
-    ended: watch::Receiver<Option<String>>,
+    ended: watch::Receiver<Option<Ended>>,
     farewell: tokio::task::JoinHandle<()>,
     /// All was said, and ssh may end when it likes.
     done: Arc<AtomicBool>,
+}
+
+/// How ssh ended.
+#[derive(Clone, Default)]
+struct Ended {
+    status: String,
+    /// By itself, as far as that can be told; otherwise with what it ran.
+    of_ssh: bool,
 }
 
 impl FarSide {
@@ -105,7 +113,7 @@ impl FarSide {
         }
         report.installing(&host.destination());
         install::install(ssh, host).await?;
-        let installed = Ssh { far_command: Some(INSTALLED.to_owned()), ..ssh.clone() };
+        let installed = Ssh { far_command: Some(RUN_INSTALLED.to_owned()), ..ssh.clone() };
         Self::greet(&installed, host, &request).await
     }
 
@@ -167,11 +175,11 @@ impl FarSide {
                 return child.let_go();
             }
             let status = tokio::time::timeout(FAREWELL, child.wait()).await;
-            let status = match status {
-                Ok(Ok(status)) => describe(status),
-                _ => "it stopped answering".to_owned(),
+            let ended = match status {
+                Ok(Ok(status)) => Ended { status: describe(status), of_ssh: is_of_ssh(status) },
+                _ => Ended { status: "it stopped answering".to_owned(), of_ssh: true },
             };
-            end.send_replace(Some(status));
+            end.send_replace(Some(ended));
         });
         let (ssh, host) = (ssh.clone(), host.clone());
         Ok(Self { ready, ssh, host, relay, aside, ended, farewell, done })
@@ -197,9 +205,13 @@ impl FarSide {
         tokio::select! {
             biased;
             result = work => result,
-            status = ended.wait_for(Option::is_some) => {
-                let status = status.ok().and_then(|status| status.clone()).unwrap_or_default();
-                Err(CopyError::SshEnded { host: self.host.destination(), status })
+            ended = ended.wait_for(Option::is_some) => {
+                let Ended { status, of_ssh } = ended.ok().and_then(|ended| ended.clone()).unwrap_or_default();
+                let host = self.host.destination();
+                Err(match of_ssh {
+                    true => CopyError::SshEnded { host, status },
+                    false => CopyError::FarEnded { host, status },
+                })
             }
         }
     }

@@ -26,9 +26,9 @@ pub struct Ssh {
 }
 
 /// Finds a program that was installed for the user only, whose folder a shell without a terminal often does not know, before an older one
-/// that is there for all. Where there is none this end says so, and the shell need not.
+/// that is there for all. Where there is none this end says so, and the shell need not; a jail may have no /dev/null to keep it silent.
 const FAR_COMMAND: &str =
-    r#"sh -c 'PATH=$HOME/.local/bin:$PATH; command -v terahaul >/dev/null || exit 127; exec terahaul far'"#;
+    r#"sh -c 'PATH=$HOME/.local/bin:$PATH; found=$(command -v terahaul) || exit 127; exec terahaul far'"#;
 /// A shell's exit code for a program that it does not find.
 const NOT_FOUND: i32 = 127;
 pub(crate) const NOT_EXECUTABLE: i32 = 126;
@@ -191,7 +191,9 @@ impl FromStr for Words {
 pub(crate) fn explain<R>(ssh: &Ssh, host: &Host, status: ExitStatus, heard: &Overheard<R>) -> CopyError {
     let name = host.destination();
     match status.code() {
-        Some(NOT_FOUND | NOT_EXECUTABLE) => CopyError::NotInstalled { host: name },
+        Some(NOT_FOUND | NOT_EXECUTABLE) => {
+            CopyError::NotInstalled { host: name, named: ssh.far_command.clone() }
+        }
         _ if is_of_ssh(status) => {
             let replaceable = ssh.far_command.is_none();
             CopyError::NotHeard { host: name, status: describe(status), replaceable }

@@ -24,6 +24,8 @@ impl Interrupt {
             true => None,
             false => Some(signal(SignalKind::hangup())?),
         };
+        // What is longer than this process may make a file is an error like any other, which is told by the file's name.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (set, state) = watch::channel(false);

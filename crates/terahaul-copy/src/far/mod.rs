@@ -41,7 +41,7 @@ use crate::greeting::{
     self, Answer, Asked as Requested, Destination, Name, Ready, Reason, Refusal, Request, Sources, Task,
 };
 use crate::landing::{Asked, Landing};
-use crate::naming::{far_path, is_home_of_another, settle};
+use crate::naming::{far_path, is_home_of_another, settle, unknown_user};
 use crate::offer::{Offer, is_only_file};
 use crate::skipped::Walked;
 use crate::summary::Landed;
@@ -255,6 +255,10 @@ fn open_side(
     let there = |path: &[u8]| far_path(path, home_of);
     match task {
         Task::Receive(Destination { path, names, only_file, rules, selection, top }) => {
+            if let Some(user) = unknown_user(&path, home_of) {
+                let [user, path] = [user, &path].map(|text| String::from_utf8_lossy(text).into_owned());
+                return Err(CopyError::NoSuchUser { user, path });
+            }
             let base = settle(&there(&path), only_file)?;
             let names = selection.top_names().unwrap_or(names);
             let asked = Asked { names, patterns: Vec::new(), top: top.map(Top::checked).transpose()? };
@@ -278,6 +282,7 @@ impl Far {
     async fn serve(self) {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut is_told = false;
         loop {
             let accepted = match &self.inner {
                 Some(inner) => tokio::select! {
@@ -289,7 +294,10 @@ impl Far {
             let (socket, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!("cannot accept a connection: {error}");
+                    // Of a cause that stays, such as a limit on open files, once is enough.
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!("cannot accept a connection: {error}");
+                    }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }

@@ -33,7 +33,7 @@ use terahaul_store::{is_full, is_no_place};
 
 use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::listing::{is_one, mtime_of, names_in};
-use crate::read_only::{OpenedUp, make_folders, make_open, make_opening_up, open_up_made};
+use crate::read_only::{OpenedUp, TO_CHANGE, make_folders, make_open, make_opening_up, open_up_made};
 use crate::sink::{remove_all, times};
 use file_system::{Probed, probe};
 pub(crate) use file_system::{is_fat, is_in_user_space};
@@ -372,6 +372,24 @@ fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
         opened => opened,
     };
     opened.map_err(|errno| unwritable(errno.into()))
+}
+
+/// Whether [`Staging::open`] would find that nothing can be staged in `dir`, or in what it would be made in, as far as that shows without
+/// a change: a folder of this user's own would be opened up.
+pub fn foretell_unwritable(dir: &Path) -> Result<(), OpenError> {
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    let above = dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let Some(there) = above.into_iter().find(is_there) else { return Ok(()) };
+    let refused = match rustix::fs::accessat(CWD, there, TO_CHANGE, AtFlags::EACCESS) {
+        Err(errno @ Errno::ROFS) => errno,
+        Err(errno @ Errno::ACCESS) if !is_own(there) => errno,
+        Ok(()) | Err(_) => return Ok(()),
+    };
+    Err(OpenError::Unwritable { path: dir.into(), source: refused.into() })
+}
+
+fn is_own(folder: &Path) -> bool {
+    rustix::fs::stat(folder).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
 }
 
 fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {

@@ -185,7 +185,7 @@ pub struct SshArgs {
     /// How to run terahaul on the other host, where its shell does not find it
     #[arg(long, value_name = "COMMAND")]
     pub far_command: Option<String>,
-    /// Where the other host lacks terahaul, or has one that this one cannot talk to, copy this program to ~/.local/bin there
+    /// Where the other host lacks terahaul, or has one that this one cannot talk to, copy this program to ~/.local/bin there, also with -n
     // What is installed is not what the command would have run, nor where, nor with the same rights.
     #[arg(long, conflicts_with = "far_command")]
     pub install: bool,

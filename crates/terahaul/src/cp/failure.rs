@@ -19,7 +19,7 @@ impl From<CopyError> for Failure {
         };
         let code = match &error {
             CopyError::NotInstalled { .. } => "not_installed",
-            CopyError::SshEnded { .. } => "ssh_ended",
+            CopyError::SshEnded { .. } | CopyError::FarEnded { .. } => "ssh_ended",
             CopyError::Interrupted => return Self::new(Exit::Interrupted, error.to_string()),
             _ => exit.name(),
         };

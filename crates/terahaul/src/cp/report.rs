@@ -71,7 +71,7 @@ impl Report for ToOutput<'_> {
     }
 
     fn installing(&self, host: &str) {
-        self.output.notice(format!("'terahaul' is copied to ~/.local/bin on {host}"));
+        self.output.notice(format!("'terahaul' is being copied to ~/.local/bin on {host}"));
     }
 
     fn named_link(&self, name: &EntryPath) {

@@ -64,6 +64,47 @@ fn of_a_named_program_that_dies_at_once_it_is_not_said_that_it_can_be_replaced()
     assert!(ran.stderr.contains("ended by a signal"), "{}", ran.stderr);
 }
 
+/// As where the system has no more memory: the ssh connection was said to have ended, which nothing was wrong with.
+#[test]
+fn a_far_side_that_is_killed_is_named_and_not_ssh() {
+    let ssh = Sshd::start();
+    crate::rig::write_random(&ssh.path("a"), 60 << 20, 1);
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    // A shell is left over, whose exit code says how it ended.
+    let killed = ssh.script("killed", &format!("timeout -s KILL 1 {program} \"$@\"\nexit $?"));
+    let ran = Ran::of(ssh.bare(&["--far-command", &killed, "--limit", "2MB", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("'terahaul' ended on far") && ran.stderr.contains("137"), "{}", ran.stderr);
+}
+
+#[test]
+fn of_a_named_program_that_is_not_there_it_is_said_that_the_name_is_wrong() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["--far-command", "/no/such", "a", &ssh.far("b")]));
+    assert_eq!((ran.code, ran.stderr.contains("--install")), (3, false), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no program '/no/such'"), "{}", ran.stderr);
+}
+
+/// A jail had none, and what was installed in it was said to be missing.
+#[test]
+fn the_program_is_found_where_there_is_no_null_device() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("far-home/.local/bin")).unwrap();
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    std::os::unix::fs::symlink(program, ssh.path("far-home/.local/bin/terahaul")).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    // As ssh does, but for the device.
+    let run = "for command; do :; done; exec unshare -m sh -c 'mount -t tmpfs none /dev && exec sh -c \"$0\"' \"$command\"";
+    let home = format!("export HOME={}; {run}", ssh.path("far-home").display());
+    let rsh = ssh.script("jail", &home);
+    if !std::process::Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|ran| ran.success()) {
+        return;
+    }
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
 #[test]
 fn nothing_is_said_to_be_installed_where_ssh_is_at_fault() {
     let ssh = Sshd::start();

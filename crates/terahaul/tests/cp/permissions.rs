@@ -201,6 +201,30 @@ fn a_drop_box_takes_what_is_copied_into_it() {
     assert_eq!(fs::read_dir(ssh.path("box")).unwrap().count(), 2);
 }
 
+/// It listed all that it would copy, and ended with 0.
+#[test]
+fn a_dry_run_into_a_folder_that_may_not_be_written_to_ends_as_a_run_does() {
+    let ssh = Sshd::start();
+    let as_user = as_any_user(&ssh);
+    fs::write(ssh.path("a"), "a").unwrap();
+    fs::create_dir(ssh.path("closed")).unwrap();
+    if std::os::unix::fs::chown(ssh.path("closed"), Some(1234), Some(1234)).is_err() {
+        return;
+    }
+    for place in ["closed", "closed/new/", "closed/new/deep/"] {
+        let [dry, ran] = [&["-n"][..], &[]].map(|more| {
+            let mut command = terahaul_through(ssh.home.path(), &as_user);
+            command.arg("cp").args(more).args(["a", place]);
+            Ran::of(command)
+        });
+        assert_eq!((dry.code, dry.stderr), (ran.code, ran.stderr), "{place}");
+        assert_eq!(dry.code, 2, "{place}");
+    }
+    let mut command = terahaul_through(ssh.home.path(), &as_user);
+    command.args(["cp", "-n", "--partial-dir", &ssh.path("apart").display().to_string(), "a", "closed"]);
+    assert_eq!(Ran::of(command).code, 0, "nothing is staged there");
+}
+
 /// They made a staging folder that its owner could not enter, and it stayed.
 #[test]
 fn a_umask_and_a_default_list_that_take_from_the_owner_keep_nothing_from_being_copied() {

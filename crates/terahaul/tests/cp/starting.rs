@@ -13,7 +13,8 @@ fn run_with(ssh: &Sshd, far_command: &str) -> Ran {
 #[test]
 fn a_host_without_terahaul_is_said_so_with_the_remedy() {
     let ssh = Sshd::start();
-    let ran = run_with(&ssh, "/nowhere/terahaul");
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["a", &ssh.far("b")]));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains("has no 'terahaul'") && ran.stderr.contains("--install"), "{}", ran.stderr);
 }
