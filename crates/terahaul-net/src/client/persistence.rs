@@ -11,6 +11,8 @@ use super::error::ClientError;
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// After so long without a place at the depot the caller of a new transfer is told.
 const PLACE: Duration = Duration::from_secs(60);
+/// After so long the caller is told why, once, while it goes on: nobody may be watching who sees that nothing moves.
+const TELL: Duration = Duration::from_secs(30);
 /// So often in a row a disk may lose what it was sent, with nothing kept in between, and for so long, before the caller is told: all of that
 /// is sent again each time. A file server that is away for a minute is waited for.
 const LOSSES: u32 = 8;
@@ -26,6 +28,8 @@ const LASTING: Duration = Duration::from_secs(30);
 pub(crate) struct Persistence {
     backoff: Backoff,
     lost_since: Option<Instant>,
+    /// The caller was told since.
+    is_told: bool,
     /// Losses of a disk since it has kept anything, and when the first was.
     losses: u32,
     losing_since: Option<Instant>,
@@ -50,6 +54,11 @@ impl Persistence {
             // A disk of this end's own is complained of where it failed.
             ClientError::Depot(told) if loss && self.losses == 1 => {
                 tracing::warn!("trying again what failed: {}", told.message);
+            }
+            _ if self.is_to_tell(Instant::now()) => {
+                tracing::warn!(
+                    "trying again, for ten minutes in all, what has not got on for half a minute: {error}"
+                );
             }
             _ => tracing::info!("{error}; trying again"),
         }
@@ -82,11 +91,17 @@ impl Persistence {
     ) -> Option<Duration> {
         if durable > self.durable || lasted.is_some_and(|lasted| lasted > LASTING) {
             self.backoff.handle_success();
-            self.lost_since = None;
+            (self.lost_since, self.is_told) = (None, false);
         }
         self.durable = self.durable.max(durable);
         let since = *self.lost_since.get_or_insert(now);
         (now.saturating_duration_since(since) <= GIVE_UP).then(|| self.backoff.handle_failure(spread))
+    }
+
+    /// Whether it is time to tell why nothing gets on. Once, until something does.
+    fn is_to_tell(&mut self, now: Instant) -> bool {
+        let is_long = self.lost_since.is_some_and(|since| now.saturating_duration_since(since) >= TELL);
+        is_long && !std::mem::replace(&mut self.is_told, true)
     }
 }
 
@@ -198,6 +213,22 @@ mod tests {
         assert_eq!(tries(|session| u64::from(session / 7), |_| true), None);
         assert_eq!(tries(|_| 7, |session| session == 1), None, "once is repaired");
         assert_eq!(tries(|_| 7, |session| session % 2 == 0), Some(2 * LOSSES), "whatever else ends between");
+    }
+
+    /// For ten minutes nothing was said, where nothing that took longer than a proxy's patience ever arrived.
+    #[test]
+    fn why_nothing_gets_on_is_told_once_until_something_does() {
+        let (began, mut persistence) = (Instant::now(), Persistence::default());
+        let mut tells = |second, durable| {
+            let now = began + Duration::from_secs(second);
+            persistence.handle_lost(now, Some(Duration::from_secs(10)), ByteCount(durable), 0.5);
+            persistence.is_to_tell(now)
+        };
+        let told = [(0, 0), (10, 0), (30, 0), (40, 0), (90, 0), (100, 1), (110, 1), (131, 1), (140, 1)];
+        assert_eq!(
+            told.map(|(second, durable)| tells(second, durable)),
+            [false, false, true, false, false, false, false, true, false]
+        );
     }
 
     #[test]
