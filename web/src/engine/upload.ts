@@ -33,6 +33,8 @@ const LONGEST_UNREAD = 5_000;
 /** Requests one after the other that the depot could not take, from which on it is the depot that is given time, and not the chunk alone: a
  * busy one refuses some and takes others. */
 const MOST_REFUSED = 16;
+/** Silence of all requests after which it is said that nothing moves. On a thin line a request's bytes go out in jumps. */
+const SILENT = 15_000;
 /** Silence after which a request is given up. */
 const STALLED = 60_000;
 
@@ -218,6 +220,12 @@ export class Upload {
     const heard = ({ loaded, lastProgress }: Flight) => (loaded === 0 ? latest : lastProgress);
     // What is still being read says nothing of the network, however slow its file is.
     return flights.filter((flight) => flight.at === "sending" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
+  }
+
+  /** Whether requests are under way and nothing was heard of any for some time, and yet none is given up. */
+  isSilent(now: Instant): boolean {
+    const sending = [...this.#flights.values()].filter(({ at }) => at === "sending");
+    return sending.length > 0 && sending.every(({ lastProgress }) => now - lastProgress > SILENT);
   }
 
   /** Requests to call off so that calls have a connection: those that are furthest from their end, as others take long. */

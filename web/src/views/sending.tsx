@@ -60,7 +60,9 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
                 ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}: if it was changed, cancel and choose it again`
                 : active && progress.done < progress.total && sent >= progress.total
                   ? "Waiting for the depot's answers"
-                  : "Sending";
+                  : active && upload.isSilent(performance.now())
+                    ? "Nothing has moved for some time: waiting for the network or the depot"
+                    : "Sending";
 
   return (
     <main>

@@ -349,6 +349,7 @@ test("a silent request is noticed", () => {
   assert.deepEqual([upload.pollStalled(91_000), upload.slowRead(30_000), upload.slowRead(91_000)], [[], null, 0], "a slow file is no lost network");
   send(upload, chunk, 0);
   upload.handleProgress(chunk.id, 1000, 30_000);
+  assert.deepEqual([upload.isSilent(15_000), upload.isSilent(40_000), upload.isSilent(46_000)], [false, false, true]);
   assert.deepEqual(upload.pollStalled(80_000), []);
   assert.deepEqual(upload.pollStalled(91_000), [chunk.id]);
 });
