@@ -122,8 +122,12 @@ impl Landing {
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (mut made, mut made_partial) = (false, Vec::new());
         let (staged, inbound) = if rules.dry_run {
-            // What comes would first be staged there.
-            foretell_unwritable(&partial_dir(&base, rules).unwrap_or_else(|| base.folder.clone()))?;
+            // The folder would be made where it is not there, and what comes be staged in it or elsewhere.
+            let partial = partial_dir(&base, rules);
+            if partial.is_none() || is_missing(&base.folder) {
+                foretell_unwritable(&base.folder)?;
+            }
+            partial.map_or(Ok(()), |partial| foretell_unwritable(&partial))?;
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
         } else {

@@ -176,7 +176,11 @@ impl FarSide {
             }
             let status = tokio::time::timeout(FAREWELL, child.wait()).await;
             let ended = match status {
-                Ok(Ok(status)) => Ended { status: describe(status), of_ssh: is_of_ssh(status) },
+                Ok(Ok(status)) => {
+                    // A signal here ends what runs here.
+                    let of_ssh = is_of_ssh(status) || status.code().is_none();
+                    Ended { status: describe(status), of_ssh }
+                }
                 _ => Ended { status: "it stopped answering".to_owned(), of_ssh: true },
             };
             end.send_replace(Some(ended));

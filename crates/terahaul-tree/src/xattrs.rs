@@ -179,8 +179,8 @@ pub(crate) fn set_access_list(folder: BorrowedFd<'_>, name: &[u8], list: &[u8]) 
     Ok(rustix::fs::lsetxattr(&path_of(folder, name)[..], ACCESS, list, XattrFlags::empty())?)
 }
 
-/// Takes from `name` in `folder` the list that it has beyond its permission bits, if it has one: whether it had. The bits are to be set then.
-pub(crate) fn remove_access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+/// Takes from `name` in `folder` the list that it has beyond its permission bits. Those are to be set then.
+pub(crate) fn remove_access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
     remove(folder, name, ACCESS)
 }
 
@@ -199,18 +199,14 @@ pub(crate) fn set_default_list(folder: BorrowedFd<'_>, list: Option<&[u8]>) -> i
         Some(list) => {
             Ok(rustix::fs::lsetxattr(&path_of(folder, b"")[..], DEFAULT, list, XattrFlags::empty())?)
         }
-        None => remove(folder, b"", DEFAULT).map(drop),
+        None => remove(folder, b"", DEFAULT),
     }
 }
 
-fn remove(folder: BorrowedFd<'_>, name: &[u8], attribute: &[u8]) -> io::Result<bool> {
-    if !cfg!(target_os = "linux") {
-        return Ok(false);
-    }
+fn remove(folder: BorrowedFd<'_>, name: &[u8], attribute: &[u8]) -> io::Result<()> {
     match rustix::fs::lremovexattr(&path_of(folder, name)[..], attribute) {
-        Ok(()) => Ok(true),
-        Err(errno) if has_none(errno) => Ok(false),
-        Err(errno) => Err(errno.into()),
+        Err(errno) if !has_none(errno) => Err(errno.into()),
+        _ => Ok(()),
     }
 }
 

@@ -136,7 +136,9 @@ impl TreeSink {
             return Ok(Named::So);
         }
         let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        for other in names.iter().filter(|other| may_be_one(other, name)) {
+        // With several names, one that is much like this one is another, and not this one as the folder lists it.
+        let is_linked = found.st_nlink > 1;
+        for other in names.iter().filter(|other| may_be_one(other, name, is_linked)) {
             let path = if above.is_empty() { other.clone() } else { joined(above, other) };
             if self.entry_at(&path).is_none_or(|entry| self.manifest().marks[entry.0 as usize].lost) {
                 continue;
@@ -160,9 +162,14 @@ enum Named {
 }
 
 /// Spares a look at each name of a large folder: names of ASCII alone are one where they differ in case, or in dots and spaces at their
-/// ends, which FAT leaves out. A name that is not may be one with such a name, too: `ß` folds to `ss`, and the Kelvin sign is a `K`.
-fn may_be_one(a: &[u8], b: &[u8]) -> bool {
-    !(a.is_ascii() && b.is_ascii()) || without_ending(a).eq_ignore_ascii_case(without_ending(b))
+/// ends, which FAT leaves out. A name that is not may be one with such a name, too: `ß` folds to `ss`, and the Kelvin sign is a `K`. That
+/// is not gone by where the file `is_linked`: found by both, it may have both.
+fn may_be_one(a: &[u8], b: &[u8], is_linked: bool) -> bool {
+    match (a.is_ascii(), b.is_ascii()) {
+        (false, false) => true,
+        (true, true) => without_ending(a).eq_ignore_ascii_case(without_ending(b)),
+        _ => !is_linked,
+    }
 }
 
 #[cfg(test)]
@@ -172,11 +179,13 @@ mod tests {
 
     #[test]
     fn names_that_no_file_system_takes_for_the_same_are_not_looked_at() {
+        let may_be_one = |a: &[u8], b: &[u8]| may_be_one(a, b, false);
         assert!(may_be_one(b"Makefile", b"makefile"));
         assert!(may_be_one("\u{e9}".as_bytes(), "e\u{301}".as_bytes()));
         assert!(may_be_one(b"Strasse", "stra\u{df}e".as_bytes()) && may_be_one("\u{212a}".as_bytes(), b"k"));
         assert!(may_be_one(b"Notes", b"notes. ."));
         assert!(!may_be_one(b"a", b"b") && !may_be_one(b"a.b", b"ab"));
+        assert!(!super::may_be_one(b"z", "\u{e4}".as_bytes(), true), "both may be names of one file");
     }
 
     fn open(folder: &Path) -> OwnedFd {

@@ -223,9 +223,13 @@ impl TreeSink {
         {
             return Ok(());
         }
-        // The folder that it was made in may have given it a list, by which others could read it whom the old one let not.
-        let had_list = xattrs::remove_access_list(from.as_fd(), name)?;
-        if had_list || mode != mode_of(&new) { set_mode(from.as_fd(), name, mode) } else { Ok(()) }
+        // The folder that it was made in may have given it a list, by which others could read it whom the old one let not. What is said to
+        // have none is let alone: a file system in user space may refuse even to take away nothing.
+        let has_list = xattrs::access_list(from.as_fd(), name).is_ok_and(|list| list.is_some());
+        if has_list {
+            xattrs::remove_access_list(from.as_fd(), name)?;
+        }
+        if has_list || mode != mode_of(&new) { set_mode(from.as_fd(), name, mode) } else { Ok(()) }
     }
 
     /// The permission bits that an item may have before it has its name: none that a file which is there, and whose bits it is to

@@ -218,8 +218,8 @@ fn what_stays_under_the_name_of_another_entry_is_refused() {
     let changes = Changes { mode: true, ..Changes::default() };
     let decisions =
         [Decision::Skip(Reason::Same), Decision::Skip(Reason::Exists), Decision::Metadata(changes)];
-    // Of the last two, each took the other's place.
-    let names = [("A", "a"), ("Strasse", "Stra\u{df}e"), ("Notes", "Notes.")];
+    // Each of the last took the other's place.
+    let names = [("A", "a"), ("Notes", "Notes.")];
     for ((name, again), decision) in names.into_iter().flat_map(|names| decisions.map(|it| (names, it))) {
         let dir = tempfile::tempdir().unwrap();
         let sink = folding_with(dir.path(), name);

@@ -71,10 +71,22 @@ fn a_far_side_that_is_killed_is_named_and_not_ssh() {
     crate::rig::write_random(&ssh.path("a"), 60 << 20, 1);
     let program = env!("CARGO_BIN_EXE_terahaul");
     // A shell is left over, whose exit code says how it ended.
-    let killed = ssh.script("killed", &format!("timeout -s KILL 1 {program} \"$@\"\nexit $?"));
+    let killed = ssh.script("killed", &format!("timeout -s KILL 4 {program} \"$@\"\nexit $?"));
     let ran = Ran::of(ssh.bare(&["--far-command", &killed, "--limit", "2MB", "a", &ssh.far("b")]));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains("'terahaul' ended on far") && ran.stderr.contains("137"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_ssh_that_is_killed_is_not_taken_for_the_far_side() {
+    let ssh = Sshd::start();
+    crate::rig::write_random(&ssh.path("a"), 60 << 20, 1);
+    // What runs in the place of ssh, and on the other host.
+    let far = format!("{} far", env!("CARGO_BIN_EXE_terahaul"));
+    let rsh = ssh.script("killed", &format!("timeout 4 sh -c 'exec {far}'\nkill -KILL $$"));
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--limit", "2MB", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("the ssh connection to far ended (signal: 9"), "{}", ran.stderr);
 }
 
 #[test]

@@ -211,14 +211,15 @@ fn a_dry_run_into_a_folder_that_may_not_be_written_to_ends_as_a_run_does() {
     if std::os::unix::fs::chown(ssh.path("closed"), Some(1234), Some(1234)).is_err() {
         return;
     }
-    for place in ["closed", "closed/new/", "closed/new/deep/"] {
+    let apart = ["--partial-dir", &ssh.path("apart").display().to_string(), "a", "closed/new/"];
+    for args in [&["a", "closed"][..], &["a", "closed/new/"], &["a", "closed/new/deep/"], &apart] {
         let [dry, ran] = [&["-n"][..], &[]].map(|more| {
             let mut command = terahaul_through(ssh.home.path(), &as_user);
-            command.arg("cp").args(more).args(["a", place]);
+            command.arg("cp").args(more).args(args);
             Ran::of(command)
         });
-        assert_eq!((dry.code, dry.stderr), (ran.code, ran.stderr), "{place}");
-        assert_eq!(dry.code, 2, "{place}");
+        assert_eq!((dry.code, dry.stderr), (ran.code, ran.stderr), "{args:?}");
+        assert_eq!(dry.code, 2, "{args:?}");
     }
     let mut command = terahaul_through(ssh.home.path(), &as_user);
     command.args(["cp", "-n", "--partial-dir", &ssh.path("apart").display().to_string(), "a", "closed"]);
