@@ -27,6 +27,30 @@ pub(crate) fn listed(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<(Vec<Vec<u
     Ok((each_once(names), folder))
 }
 
+/// Whether the folder was removed since somebody began to hold it, as a working folder may be: it opens as before. One that cannot be
+/// listed counts as there.
+pub(crate) fn is_removed(folder: BorrowedFd<'_>) -> bool {
+    let listed = open_folder(folder, b"", Purpose::List).and_then(|folder| has_listing(folder.as_fd()));
+    listed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// That it has no links is not asked: some file systems say that of every folder.
+#[cfg(target_os = "linux")]
+fn has_listing(folder: BorrowedFd<'_>) -> io::Result<()> {
+    let mut room = Vec::with_capacity(1 << 10);
+    rustix::fs::RawDir::new(folder, room.spare_capacity_mut()).next().transpose()?;
+    Ok(())
+}
+
+/// An error where it has none, though it be an empty one to whoever lists it.
+#[cfg(not(target_os = "linux"))]
+fn has_listing(folder: BorrowedFd<'_>) -> io::Result<()> {
+    match rustix::fs::fstat(folder)?.st_nlink {
+        0 => Err(io::ErrorKind::NotFound.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Not by `rustix::fs::Dir`, to which a folder that was removed is an empty one: a copy would be emptied like it.
 #[cfg(target_os = "linux")]
 fn for_each_name(folder: BorrowedFd<'_>, mut see: impl FnMut(&[u8])) -> io::Result<()> {
@@ -183,7 +207,9 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         let folder = std::fs::File::open(&path).unwrap();
         assert!(names_in(folder.as_fd(), b"").unwrap().is_empty());
+        assert!(!is_removed(folder.as_fd()));
         std::fs::remove_dir(&path).unwrap();
+        assert!(is_removed(folder.as_fd()));
         assert_eq!(names_in(folder.as_fd(), b"").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

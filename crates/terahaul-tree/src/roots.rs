@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use terahaul_core::{EntryPath, PathError};
 
 use crate::beneath::{Purpose, open_folder};
+use crate::listing::{is_removed, names_in};
 
 /// Why the paths cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -253,6 +254,9 @@ impl Root {
                 .map_err(|errno| failed(errno.into()))?,
         };
         let mut is_gone = false;
+        if name.is_none() && is_removed(base.as_fd()) {
+            return Err(RootError::Missing(typed.into()));
+        }
         if let Some(name) = &name {
             EntryPath::new(name.clone())
                 .map_err(|source| RootError::BadName { path: typed.into(), source })?;
@@ -269,16 +273,17 @@ impl Root {
         self.base.as_fd()
     }
 
-    /// The path as the user would write it.
+    /// The path as the user would write it. A folder that stands for its content ends in a slash.
     pub(crate) fn display_path(&self, path: &[u8]) -> PathBuf {
+        let is_here = self.base_path == Path::new(".") && !path.is_empty();
         let path = Path::new(OsStr::from_bytes(path));
-        if self.base_path == Path::new(".") { path.to_path_buf() } else { self.base_path.join(path) }
+        if is_here { path.to_path_buf() } else { self.base_path.join(path) }
     }
 
     fn top_names(&self) -> Result<Vec<Box<[u8]>>, RootError> {
         match &self.name {
             Some(name) => Ok(vec![name.clone()]),
-            None => crate::listing::names_in(self.base(), b"")
+            None => names_in(self.base(), b"")
                 .map_err(|source| RootError::Unreadable { path: self.typed.clone(), source })
                 .map(|names| names.into_iter().map(Vec::into_boxed_slice).collect()),
         }
@@ -329,6 +334,19 @@ mod tests {
         assert_eq!(above(&roots(&["a"]), "a"), None);
         assert_eq!(above(&roots(&["a"]), "a/gone").as_deref(), Some("a"));
         assert_eq!(above(&roots(&["c/"]), "gone").as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn nothing_that_is_named_to_the_user_is_without_a_name() {
+        let named = |typed: &str, path: &str| {
+            let roots = Roots::open(&[typed]).unwrap();
+            roots.iter().next().unwrap().display_path(path.as_bytes()).into_os_string()
+        };
+        assert_eq!((named(".", "file"), named("./", "file")), ("file".into(), "file".into()));
+        assert_eq!(
+            (named(".", ""), named("/", ""), named("/.", "")),
+            ("./".into(), "/".into(), "/./".into())
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use terahaul_core::{
 };
 
 use crate::beneath::{Purpose, open_folder, open_to_read};
-use crate::listing::{Status, is_file, size_of_file, status_of};
+use crate::listing::{Status, is_file, is_removed, size_of_file, status_of};
 use crate::positional::read_up_to;
 
 /// What became of an entry.
@@ -61,6 +61,9 @@ pub fn verify(
     mut report: impl FnMut(usize, &Entry, Verdict),
 ) -> io::Result<()> {
     let root = rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty())?;
+    if is_removed(root.as_fd()) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let queue = Mutex::new(Queue { entries: entries.enumerate(), large: None, held: None });
     let (verdicts, reported) = sync_channel(MOST_WAITING);
     std::thread::scope(|scope| {

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::cli::FilterArgs;
 
 /// A hash over this machine's name, the paths as they lead from the root, and the globs. The machine's name is in it
-/// because `/data` here and `/data` there are two things, although one token may send both.
-pub fn resume_key(paths: &[PathBuf], filter: &FilterArgs) -> io::Result<String> {
+/// because `/data` here and `/data` there are two things, although one token may send both. Fails with the path that leads nowhere.
+pub fn resume_key(paths: &[PathBuf], filter: &FilterArgs) -> Result<String, (PathBuf, io::Error)> {
     let machine = rustix::system::uname();
     key_for(machine.nodename().to_bytes(), paths, filter)
 }
 
-fn key_for(machine: &[u8], paths: &[PathBuf], filter: &FilterArgs) -> io::Result<String> {
+fn key_for(machine: &[u8], paths: &[PathBuf], filter: &FilterArgs) -> Result<String, (PathBuf, io::Error)> {
     let mut hasher = blake3::Hasher::new_derive_key("terahaul 1 resume key");
     let mut field = |kind: u8, bytes: &[u8]| {
         hasher.update(&[kind]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
@@ -22,7 +22,8 @@ fn key_for(machine: &[u8], paths: &[PathBuf], filter: &FilterArgs) -> io::Result
     for path in paths {
         let bytes = path.as_os_str().as_bytes();
         let contents = matches!(bytes.rsplit(|&b| b == b'/').next(), Some(b"" | b"." | b".."));
-        field(if contents { b'c' } else { b'p' }, absolute(path, contents)?.as_os_str().as_bytes());
+        let absolute = absolute(path, contents).map_err(|error| (path.clone(), error))?;
+        field(if contents { b'c' } else { b'p' }, absolute.as_os_str().as_bytes());
     }
     filter.include.iter().for_each(|glob| field(b'i', glob.as_bytes()));
     filter.exclude.iter().for_each(|glob| field(b'x', glob.as_bytes()));

@@ -293,3 +293,24 @@ fn a_list_shows_of_a_transfer_that_has_ended_what_arrived() {
     let listed = depot.run(&["list"]).stdout;
     assert!(listed.contains("7.0 MB") && listed.contains(" 2  "), "{listed}");
 }
+
+/// It was said that 'a path' could not be followed, of a receipt's files that all were missing.
+#[test]
+fn a_working_folder_that_was_removed_is_not_there() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    depot.send(&["src", "--receipt", "r.json"]);
+    let receipt = depot.path("r.json").display().to_string();
+    for args in [&["send", "."][..], &["send", "file"], &["verify", &receipt, "."]] {
+        fs::create_dir_all(depot.path("gone")).unwrap();
+        let program = depot.command(args);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "cd gone && rmdir ../gone && exec \"$0\" \"$@\""]).arg(program.get_program());
+        command.args(program.get_args()).current_dir(depot.home.path());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 5, "{args:?}: {}{}", ran.stdout, ran.stderr);
+        let said = format!("{} ", args.last().unwrap());
+        assert!(ran.stderr.contains(&said) && ran.stderr.contains("check the spelling"), "{}", ran.stderr);
+    }
+}

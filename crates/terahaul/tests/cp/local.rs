@@ -248,3 +248,32 @@ fn a_source_that_is_not_there_gives_another_ones_permissions_to_nobody() {
     assert_eq!(cp(home.path(), &["-a", "src/", "dst"]).code, 0);
     assert_eq!(mode("dst"), 0o700, "of the only source");
 }
+
+/// It counted as one that had vanished: an empty folder was made for it, or, with `--ignore-errors`, everything removed.
+#[test]
+fn a_working_folder_that_was_removed_is_no_source() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name);
+    fs::create_dir_all(path("dst")).unwrap();
+    fs::write(path("dst/kept"), "content").unwrap();
+    let removed = |args: &str| {
+        fs::create_dir_all(path("gone/folder")).unwrap();
+        let mut command = std::process::Command::new("sh");
+        let within = format!("cd gone/folder && rm -r ../../gone && exec \"$0\" cp {args}");
+        command.current_dir(home.path()).args(["-c", &within, env!("CARGO_BIN_EXE_terahaul")]);
+        Ran::of(command)
+    };
+    let to = |name: &str| path(name).display().to_string();
+    for source in [".", "./", "file"] {
+        let ran = removed(&format!("{source} {}", to("made")));
+        assert_eq!(ran.code, 5, "{source}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(&format!("{source} does not exist: check the spelling")),
+            "{}",
+            ran.stderr
+        );
+        assert!(!path("made").exists(), "{source}");
+    }
+    let ran = removed(&format!("--delete --ignore-errors . {}", to("dst")));
+    assert_eq!((ran.code, path("dst/kept").exists()), (5, true), "{}", ran.stderr);
+}

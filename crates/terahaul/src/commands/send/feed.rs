@@ -323,8 +323,7 @@ pub fn check_top(skipped: &Skipped) -> Result<(), Failure> {
 }
 
 /// Whether it is a folder that stands for its content, and not something in one under a path that no entry can have: the walk names
-/// only the former with a slash at its end, and the folder it runs in by nothing at all.
+/// only the former with a slash at its end.
 fn is_top(skipped: &Skipped) -> bool {
-    let path = skipped.path.as_os_str().as_bytes();
-    skipped.entry.is_none() && (path.is_empty() || path.ends_with(b"/"))
+    skipped.entry.is_none() && skipped.path.as_os_str().as_bytes().ends_with(b"/")
 }

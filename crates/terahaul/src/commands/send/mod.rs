@@ -10,7 +10,8 @@ mod replaced;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -48,8 +49,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let roots = Roots::open_some(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
     let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
     named_link::say(&args.paths, output);
-    let key = resume_key(&args.paths, &args.filter)
-        .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
+    let key = resume_key(&args.paths, &args.filter).map_err(|(path, error)| unfollowed(path, &error))?;
     let name = match &args.name {
         Some(name) => checked_name(name)?,
         None => fitting_name(&roots.suggested_name()),
@@ -181,6 +181,20 @@ fn root_failure(error: &RootError) -> Failure {
         _ => Exit::Usage,
     };
     Failure::new(exit, error.to_string())
+}
+
+/// From the root on it has no path: the folder that it is in was removed under the one who sends, or cannot be looked at.
+fn unfollowed(path: PathBuf, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => root_failure(&RootError::Missing(path)),
+        _ => Failure::new(
+            Exit::Unexpected,
+            format!(
+                "where {} lies cannot be found ({error}): check the permissions of the folders above it",
+                path.display()
+            ),
+        ),
+    }
 }
 
 struct Job {
