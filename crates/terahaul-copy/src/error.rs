@@ -278,6 +278,10 @@ impl CopyError {
         move |source| Self::File { path, action, source }
     }
 
+    pub(crate) fn no_thread(error: impl std::fmt::Display) -> Self {
+        Self::Local(terahaul_store::said_of_no_thread(&error))
+    }
+
     /// What kind it is.
     pub fn kind(&self) -> CopyErrorKind {
         use std::io::ErrorKind as Io;

@@ -16,7 +16,8 @@ use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
 use terahaul_tree::{
-    EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink, foretell_unwritable, make_folders,
+    EntryTable, FileJournal, Filter, NamePattern, Survey, SurveyError, Top, TreeSink, foretell_unwritable,
+    make_folders,
 };
 use terahaul_wire::{Batch, Failed};
 
@@ -115,11 +116,15 @@ impl Landing {
         let keep = rules.kept.keep();
         let looking =
             std::thread::available_parallelism().map_or(2, |count| (count.get() * 2).min(MOST_LOOKING));
-        let survey = Survey::open(&base.folder, rules.decision_rules(), keep, looking)
-            .map_err(CopyError::file(&base.folder, "opened"))?;
+        let survey =
+            Survey::open(&base.folder, rules.decision_rules(), keep, looking).map_err(
+                |error| match error {
+                    SurveyError::Folder(error) => CopyError::file(&base.folder, "opened")(error),
+                    SurveyError::Threads(error) => CopyError::no_thread(error),
+                },
+            )?;
         let filter = selection.filter()?;
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
-        let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (mut made, mut made_partial) = (false, Vec::new());
         let (staged, inbound) = if rules.dry_run {
             // The folder would be made where it is not there, and what comes be staged in it or elsewhere.
@@ -129,7 +134,7 @@ impl Landing {
             }
             partial.map_or(Ok(()), |partial| foretell_unwritable(&partial))?;
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
-            (None, Arc::new(inbound.map_err(failed)?))
+            (None, Arc::new(inbound.map_err(CopyError::no_thread)?))
         } else {
             let partial = partial_dir(&base, rules);
             made = make_folder(&base.folder, asked.top.as_ref());
@@ -142,7 +147,8 @@ impl Landing {
                 journal.forget_all().map_err(InboundError::Ledger)?;
             }
             let (sink, journal) = (Arc::new(sink), Arc::new(journal));
-            let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(failed)?;
+            let inbound =
+                Inbound::start(receiver, sink.clone(), journal.clone()).map_err(CopyError::no_thread)?;
             let inbound = Arc::new(inbound);
             journal.bind(&inbound, &sink);
             (Some((sink, journal)), inbound)

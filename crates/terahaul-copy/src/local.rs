@@ -165,7 +165,7 @@ fn copy(
             // One of them is enough.
             match std::thread::Builder::new().spawn_scoped(scope, work) {
                 Err(error) if number == 0 => {
-                    return Err(CopyError::Local(format!("a thread could not be started: {error}")));
+                    return Err(CopyError::no_thread(error));
                 }
                 _ => {}
             }

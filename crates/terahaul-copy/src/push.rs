@@ -60,7 +60,7 @@ pub async fn push(
             false => walking.walk_ahead(),
         }
     });
-    walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
+    walk.map_err(CopyError::no_thread)?;
     let stopping = Stopping(&offer);
     let mut far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination), alike).await?;
     if far.ready().changes {

@@ -50,7 +50,7 @@ pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::{LargeFile, TreeSource};
 pub use staging::{OpenError, foretell_unwritable};
-pub use survey::{Alike, FolderPrints, Places, Survey};
+pub use survey::{Alike, FolderPrints, Places, Survey, SurveyError};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use top::Top;

@@ -50,6 +50,17 @@ pub struct Survey {
     settled: Mutex<Settled>,
 }
 
+/// Why nobody can look.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    /// The folder cannot be opened.
+    #[error("the folder cannot be opened: {0}")]
+    Folder(#[source] io::Error),
+    /// This machine has no threads for it, whatever the folder is.
+    #[error("threads cannot be started: {0}")]
+    Threads(#[source] io::Error),
+}
+
 /// What later decisions depend on.
 #[derive(Default)]
 struct Settled {
@@ -81,11 +92,11 @@ enum Seen {
 
 impl Survey {
     /// Looks into `dir` with `threads` threads at once.
-    pub fn open(dir: &Path, rules: Rules, keep: Keep, threads: usize) -> io::Result<Self> {
+    pub fn open(dir: &Path, rules: Rules, keep: Keep, threads: usize) -> Result<Self, SurveyError> {
         let root = match rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty()) {
             Ok(root) => Some(root),
             Err(Errno::NOENT) => None,
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(SurveyError::Folder(errno.into())),
         };
         let rules = Rules { even_seconds: root.as_ref().is_some_and(is_fat), ..rules };
         let named = |at| format!("look-{at}");
@@ -97,7 +108,7 @@ impl Survey {
             spared: Filter::default(),
             owners: Resolver::new(keep.numeric_ids),
             found_owners: Owners::new(keep.numeric_ids),
-            threads: pool.map_err(io::Error::other)?,
+            threads: pool.map_err(|error| SurveyError::Threads(io::Error::other(error)))?,
             yielding: Mutex::default(),
             replaced: Mutex::default(),
             settled: Mutex::default(),

@@ -227,7 +227,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
         std::thread::Builder::new()
             .name("walk".into())
             .spawn(move || walking.walk_and_hash_ahead())
-            .map_err(failed)?;
+            .map_err(|error| failed(terahaul_store::said_of_no_thread(&error)))?;
     }
     Ok(Far { side, listener, inner, udp, address, tls, ready, alike, presence: Presence::new() })
 }

@@ -98,9 +98,9 @@ async fn open_folder(
         // A transfer's identifier is random, so it alone says whose blocks these are.
         let bound_to = Hash(*blake3::hash(&transfer.0).as_bytes());
         let staged = TreeSink::open(&dir, transfer, bound_to).map_err(|error| open_failure(&error))?;
-        Folder::new(dir, staged, entries, filter, overwrite, output).map(Arc::new).map_err(|error| {
-            Failure::new(Exit::Unexpected, format!("a thread could not be started: {error}"))
-        })
+        Folder::new(dir, staged, entries, filter, overwrite, output)
+            .map(Arc::new)
+            .map_err(|error| Failure::new(Exit::Unexpected, terahaul_store::said_of_no_thread(&error)))
     })
     .await?
 }
