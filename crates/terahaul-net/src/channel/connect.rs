@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use terahaul_store::remedy_of_too_many_files;
 use terahaul_wire::{Bind, encode_message};
 
 use super::watched::{STALL, Watched};
@@ -70,7 +71,7 @@ pub fn connect_data(
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
 ) -> Result<Unbound, HandshakeError> {
-    let mut socket = connect(address, local, PATIENCE).map_err(closed)?;
+    let mut socket = connect(address, local, PATIENCE).map_err(unconnected)?;
     socket.set_nodelay(true).map_err(closed)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
     socket.set_write_timeout(Some(PATIENCE)).map_err(closed)?;
@@ -108,6 +109,13 @@ impl Unbound {
         socket.set_read_timeout(None).map_err(closed)?;
         socket.set_write_timeout(Some(STALL)).map_err(closed)?;
         Ok(DataChannel { socket, established, ciphertext, may_pause_alone })
+    }
+}
+
+fn unconnected(error: io::Error) -> HandshakeError {
+    match remedy_of_too_many_files(&error) {
+        Some(_) => HandshakeError::NoSocket(error),
+        None => closed(error),
     }
 }
 

@@ -10,6 +10,7 @@ use rustls::CertificateError;
 use terahaul_core::{
     Act, Backoff, ChannelCount, ChannelId, Compress, NoUdp, Priority, Rate, Transport, Way, Ways,
 };
+use terahaul_store::{remedy_of_too_many_files, said_of_no_thread};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::Ahead;
@@ -17,13 +18,15 @@ use super::connect::Client;
 use super::error::ClientError;
 use crate::channel::connect_data;
 use crate::local::Reach;
-use crate::session::Session;
+use crate::session::{NotAdopted, Session};
 use crate::tls::HandshakeError;
 use crate::udp;
 use terahaul_wire::{Opened, UdpAnswer, UdpOffer, WireError};
 
 /// Channels that fail in a row, where no other is open, before the session is started over.
 const MOST_FAILURES: u32 = 8;
+/// The same where the last failed for what this machine has not: a session that is started over has no more of it.
+const MOST_FAILURES_HERE: u32 = 4;
 /// UDP channels unless the user says how many. More carry no more over any line, but while one thread sends, another takes in what comes.
 const UDP_CHANNELS: u32 = 2;
 
@@ -48,9 +51,18 @@ pub struct Options {
 #[derive(Debug)]
 pub(crate) struct OpenFailed {
     pub channel: ChannelId,
-    pub detail: String,
-    /// Why the other end's certificate was refused, if that is it.
-    pub certificate: Option<CertificateError>,
+    pub why: Unopened,
+}
+
+/// Why it could not be.
+#[derive(Debug)]
+pub(crate) enum Unopened {
+    /// The other end, or what lies in between.
+    There(String),
+    /// The other end's certificate was refused.
+    Certificate(CertificateError),
+    /// This machine has no thread or no socket for it. Ends with what is to be done about that.
+    Here(String),
 }
 
 /// What to do about the number of channels.
@@ -295,12 +307,22 @@ impl Channels {
         open: usize,
         host: &str,
     ) -> Result<(), ClientError> {
-        if let Some(why) = failed.certificate {
-            return Err(ClientError::from_certificate(host.to_owned(), &why));
+        let OpenFailed { channel, why } = failed;
+        self.handle_ended(now, channel, true);
+        match why {
+            Unopened::Certificate(why) => Err(ClientError::from_certificate(host.to_owned(), &why)),
+            Unopened::There(detail) => {
+                tracing::debug!("a data channel could not be opened: {detail}");
+                self.check(detail, open, host)
+            }
+            Unopened::Here(detail) => {
+                tracing::debug!("a data channel could not be opened: {detail}");
+                match open == 0 && self.backoff.failures() >= MOST_FAILURES_HERE {
+                    true => Err(ClientError::Local(format!("no data channel can be opened: {detail}"))),
+                    false => Ok(()),
+                }
+            }
         }
-        tracing::debug!("a data channel could not be opened: {}", failed.detail);
-        self.handle_ended(now, failed.channel, true);
-        self.check(failed.detail, open, host)
     }
 
     fn check(&self, detail: String, open: usize, host: &str) -> Result<(), ClientError> {
@@ -377,29 +399,47 @@ impl Opener {
                 Some(Ok(Ok(unbound))) => Ok(unbound),
                 // What failed ahead of time is worth one more attempt: the depot may have been busy.
                 _ => name
-                    .map_err(|error| (error.to_string(), None))
-                    .and_then(|name| connect_data(address, local, name, config).map_err(why)),
+                    .map_err(|error| Unopened::There(error.to_string()))
+                    .and_then(|name| connect_data(address, local, name, config).map_err(Unopened::from)),
             };
             let result = connected
-                .and_then(|unbound| unbound.bind(secret, channel.0).map_err(why))
-                .and_then(|data| session.adopt(channel, data, ()).map_err(|error| (error.message, None)));
-            if let Err((detail, certificate)) = result {
+                .and_then(|unbound| unbound.bind(secret, channel.0).map_err(Unopened::from))
+                .and_then(|data| session.adopt(channel, data, ()).map_err(Unopened::from));
+            if let Err(why) = result {
                 // The session may be over; then nobody asks.
-                let _ = failed.send(OpenFailed { channel, detail, certificate });
+                let _ = failed.send(OpenFailed { channel, why });
             }
         };
         if let Err(error) = std::thread::Builder::new().name("open-channel".into()).spawn(open) {
-            let _ = self.failed.send(OpenFailed { channel, detail: error.to_string(), certificate: None });
+            let why = Unopened::Here(said_of_no_thread(&error));
+            let _ = self.failed.send(OpenFailed { channel, why });
         }
     }
 }
 
-/// What went wrong, and what is wrong with the certificate, if it is that.
-fn why(error: HandshakeError) -> (String, Option<CertificateError>) {
-    let detail = error.to_string();
-    match error {
-        HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => (detail, Some(why)),
-        _ => (detail, None),
+impl From<HandshakeError> for Unopened {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => Self::Certificate(why),
+            HandshakeError::NoSocket(error) => Self::Here(said_here(&error)),
+            error => Self::There(error.to_string()),
+        }
+    }
+}
+
+impl From<NotAdopted> for Unopened {
+    fn from(error: NotAdopted) -> Self {
+        match error {
+            NotAdopted::Refused(error) => Self::There(error.message),
+            NotAdopted::Here(error) => Self::Here(said_here(&error)),
+        }
+    }
+}
+
+fn said_here(error: &io::Error) -> String {
+    match remedy_of_too_many_files(error) {
+        Some(remedy) => format!("{error}: {remedy}"),
+        None => error.to_string(),
     }
 }
 
@@ -413,6 +453,7 @@ mod tests {
 
     use super::*;
     use crate::channel::{Outbound, Placement};
+    use crate::client::ErrorKind;
     use crate::session::{OwnSession, Role, SessionEvent};
 
     fn steps(channels: &mut Channels, now: Instant) -> Vec<Step> {
@@ -430,6 +471,27 @@ mod tests {
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(2))]);
         channels.handle_ended(later, ChannelId(2), false);
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(3))], "closed in order: at once");
+    }
+
+    /// The other end was called unreachable, and was asked again and again.
+    #[test]
+    fn a_machine_without_threads_or_sockets_does_not_call_the_other_end_unreachable() {
+        let now = Instant::now();
+        let no_socket = || HandshakeError::NoSocket(rustix::io::Errno::MFILE.into()).into();
+        let no_thread = || NotAdopted::Here(io::Error::other(said_of_no_thread(&"EAGAIN"))).into();
+        for (why, remedy) in [(&no_socket as &dyn Fn() -> Unopened, "ulimit -n"), (&no_thread, "ulimit -u")] {
+            let fail = |channels: &mut Channels, open| {
+                let failed = OpenFailed { channel: ChannelId(0), why: why() };
+                channels.handle_open_failed(now, failed, open, "host")
+            };
+            let mut channels = Channels::new(Options::default());
+            assert!((0..20).all(|_| fail(&mut channels, 1).is_ok()), "one is open, and goes on");
+            let error = fail(&mut channels, 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Local);
+            assert!(!error.is_passing() && error.to_string().contains(remedy), "{error}");
+            let mut channels = Channels::new(Options::default());
+            assert!(fail(&mut channels, 0).is_ok(), "others may end, and leave theirs");
+        }
     }
 
     /// A source that nobody reads.

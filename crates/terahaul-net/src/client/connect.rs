@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::Compress;
+use terahaul_store::remedy_of_too_many_files;
 use terahaul_wire::{
     COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, Message, Opened, UdpOffer, VERSION, WireError,
     ZSTD,
@@ -191,7 +192,10 @@ impl Client {
     }
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
-        ClientError::Unreachable { host: self.host(), detail: error.to_string() }
+        match remedy_of_too_many_files(error) {
+            Some(remedy) => ClientError::Local(format!("no connection can be opened ({error}): {remedy}")),
+            None => ClientError::Unreachable { host: self.host(), detail: error.to_string() },
+        }
     }
 
     /// tokio-rustls hands TLS errors over inside I/O errors.

@@ -24,6 +24,7 @@ use crate::udp::Running;
 pub(crate) use keeping::Keeping;
 pub use signed_word::SignedWord;
 pub use table::{SessionGuard, Sessions};
+pub use tcp::NotAdopted;
 
 /// Blocks that one session may have refused.
 const MOST_REFUSED: u32 = 10_000;

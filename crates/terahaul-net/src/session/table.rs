@@ -110,7 +110,7 @@ impl Sessions {
         let session =
             self.table().get(&hash_of(&bind.secret)).and_then(|registered| registered.session.upgrade());
         match session {
-            Some(session) => session.adopt(ChannelId(bind.channel), channel, held),
+            Some(session) => Ok(session.adopt(ChannelId(bind.channel), channel, held)?),
             None => Err(WireError::fatal(ErrorCode::Denied, "a data channel presented no session's secret")),
         }
     }

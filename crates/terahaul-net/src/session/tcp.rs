@@ -8,12 +8,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terahaul_core::{ChannelId, Priority};
+use terahaul_store::said_of_no_thread;
 use terahaul_wire::{ErrorCode, WireError};
 
 use super::{Open, Role, Session, SessionEvent};
 use crate::channel::{
     DataChannel, ReceiveError, Sender, cut, is_full, is_gone, leads_nowhere, receive_blocks, send_blocks,
 };
+
+/// Why a channel is not taken into a session.
+#[derive(Debug)]
+pub enum NotAdopted {
+    /// What it is, or the session, does not allow it.
+    Refused(WireError),
+    /// This machine gives no thread or no handle for it.
+    Here(io::Error),
+}
+
+impl From<NotAdopted> for WireError {
+    fn from(error: NotAdopted) -> Self {
+        match error {
+            NotAdopted::Refused(error) => error,
+            NotAdopted::Here(error) => Self::passing(ErrorCode::Unavailable, error.to_string()),
+        }
+    }
+}
 
 impl Session {
     /// Cuts TCP's channels; their threads give back their blocks.
@@ -50,23 +69,23 @@ impl Session {
         id: ChannelId,
         channel: DataChannel,
         held: impl Send + 'static,
-    ) -> Result<(), WireError> {
-        let refuse = |error: std::io::Error| WireError::passing(ErrorCode::Unavailable, error.to_string());
-        let socket = channel.socket().map_err(refuse)?;
+    ) -> Result<(), NotAdopted> {
+        let socket = channel.socket().map_err(NotAdopted::Here)?;
         let is_cut = Arc::new(AtomicBool::new(false));
         {
             let mut sockets = self.sockets();
             if sockets.len() >= self.max_channels as usize || sockets.contains_key(&id) {
-                return Err(WireError::fatal(
+                return Err(NotAdopted::Refused(WireError::fatal(
                     ErrorCode::LimitExceeded,
                     format!(
                         "a session has at most {} data channels, each with its own number",
                         self.max_channels
                     ),
-                ));
+                )));
             }
             if self.is_closed() {
-                return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
+                let closing = WireError::passing(ErrorCode::Unavailable, "the session is closing");
+                return Err(NotAdopted::Refused(closing));
             }
             sockets.insert(id, Open { socket, is_cut: Arc::clone(&is_cut) });
             self.opened.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +103,7 @@ impl Session {
         });
         started.map(drop).map_err(|error| {
             self.sockets().remove(&id);
-            refuse(error)
+            NotAdopted::Here(io::Error::new(error.kind(), said_of_no_thread(&error)))
         })
     }
 

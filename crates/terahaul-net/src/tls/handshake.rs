@@ -26,6 +26,9 @@ pub enum HandshakeError {
     /// The peer closed before the handshake ended.
     #[error("the other end closed the connection during the TLS handshake")]
     Closed,
+    /// There was nobody to shake hands with yet: this machine gives no socket.
+    #[error("no connection can be opened on this machine ({0})")]
+    NoSocket(std::io::Error),
     /// The negotiated cipher cannot be driven here.
     #[error("the other end chose a cipher that data channels do not support")]
     Cipher,
