@@ -15,12 +15,15 @@ mod probe;
 mod proof;
 mod settings;
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::panic;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
+use tokio::runtime::Runtime;
 
 use cli::{Cli, Command, GlobalArgs};
 use exit::{Exit, Failure};
@@ -67,15 +70,43 @@ fn keep_owner_rights() {
 }
 
 fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
-    let failed = |error| Failure::new(Exit::Unexpected, format!("the program could not start: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let runtime = start_runtime(output)?;
     let result = runtime.block_on(async {
-        let interrupt = Interrupt::listen().map_err(failed)?;
+        let interrupt = Interrupt::listen().map_err(unstarted)?;
         commands::run(cli, output, &interrupt).await
     });
     // Threads that still read or write for a command that was given up end with the process.
     runtime.shutdown_background();
     result
+}
+
+/// Where not all of its threads can be started it panics, and waits for those that it has: whoever sees the panic ends the program.
+fn start_runtime(output: &Output) -> Result<Runtime, Failure> {
+    let usual = panic::take_hook();
+    let told = output.clone();
+    panic::set_hook(Box::new(move |panic| {
+        let failure = without_threads(panic.payload_as_str().unwrap_or("it is not said why"));
+        report(&told, &failure);
+        std::process::exit(failure.exit.number().into());
+    }));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    panic::set_hook(usual);
+    // What may block is done on further ones, and there has to be one at least.
+    let another = std::thread::Builder::new().spawn(|| ()).map_err(|error| without_threads(&error))?;
+    // It does nothing that could fail.
+    let _ = another.join();
+    runtime.map_err(unstarted)
+}
+
+fn unstarted(error: std::io::Error) -> Failure {
+    let remedy = terahaul_store::remedy_of_too_many_files(&error).map(|remedy| format!(": {remedy}"));
+    let text = format!("the program could not start: {error}{}", remedy.unwrap_or_default());
+    Failure::new(Exit::Unexpected, text)
+}
+
+fn without_threads(error: impl Display) -> Failure {
+    let said = terahaul_store::said_of_no_thread(&error);
+    Failure::new(Exit::Unexpected, format!("the program could not start, as {said}"))
 }
 
 fn report(output: &Output, failure: &Failure) {

@@ -277,3 +277,32 @@ fn a_working_folder_that_was_removed_is_no_source() {
     let ran = removed(&format!("--delete --ignore-errors . {}", to("dst")));
     assert_eq!((ran.code, path("dst/kept").exists()), (5, true), "{}", ran.stderr);
 }
+
+/// It panicked, or hung, or called the destination a folder that cannot be opened.
+#[test]
+fn a_machine_that_gives_no_threads_is_named_and_how_to_have_more() {
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir(home.path().join("src")).unwrap();
+    fs::write(home.path().join("src/file"), "content").unwrap();
+    // Nobody else is this user, of whom the system counts the threads. It counts none of root's.
+    let as_nobody_else = ["setpriv", "--reuid=61234", "--clear-groups", "prlimit"];
+    let is_root = rustix::process::geteuid().is_root();
+    // Whoever is not root has processes besides this one, and can have no more.
+    let limits = if is_root { 1..=12 } else { 1..=1 };
+    for threads in limits {
+        let through: Vec<_> =
+            as_nobody_else.into_iter().skip(if is_root { 0 } else { 3 }).map(str::to_owned).collect();
+        let through = [through, vec![format!("--nproc={threads}")]].concat();
+        let mut command = crate::rig::terahaul_through(home.path(), &through);
+        command.args(["cp", "src", "dst"]);
+        let ran = Ran::of(command);
+        if threads < 4 {
+            assert_eq!(ran.code, 1, "{threads}: {}", ran.stderr);
+        }
+        let is_said =
+            ran.stderr.contains("a thread could not be started") && ran.stderr.contains("ulimit -u");
+        assert!(ran.code == 0 || is_said, "{threads}: {}: {}", ran.code, ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{threads}: {}", ran.stderr);
+    }
+}
