@@ -223,7 +223,10 @@ pub enum CopyError {
         more: ByteCount,
     },
     /// A local file or folder failed.
-    #[error("{path} could not be {action} ({source}): check its permissions and the disk")]
+    #[error(
+        "{path} could not be {action} ({source}): {}",
+        terahaul_store::remedy_of_too_many_files(source).unwrap_or("check its permissions and the disk")
+    )]
     File {
         /// Which.
         path: PathBuf,

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use terahaul_core::{Entry, EntryIndex, FailureCause};
 use terahaul_net::client::{Beginning, Begun};
 use terahaul_net::server::Manifest;
+use terahaul_store::remedy_of_too_many_files;
 use terahaul_tree::{Batch as Found, Filter, Lack, Reading, Roots, Top, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
 use tokio::sync::Notify;
@@ -87,7 +88,10 @@ impl Offer {
             let message = match error.kind() {
                 ErrorKind::NotFound => "does not exist: check the spelling".to_owned(),
                 ErrorKind::NotADirectory => "is not a folder, or not in one: check the spelling".to_owned(),
-                _ => format!("cannot be looked at ({error}): check its permissions"),
+                _ => {
+                    let remedy = remedy_of_too_many_files(&error).unwrap_or("check its permissions");
+                    format!("cannot be looked at ({error}): {remedy}")
+                }
             };
             let name = path.as_os_str().as_bytes().to_vec();
             skipped.add(

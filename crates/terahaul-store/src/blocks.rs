@@ -7,6 +7,7 @@ use terahaul_core::{BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCaus
 
 use crate::StoreError;
 use crate::fault::{Fault, said_of_full};
+use crate::limits::remedy_of_too_many_files;
 
 /// An entry that failed while it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,12 @@ pub enum SinkError {
         "the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only"
     )]
     Denied(#[source] io::Error),
+    /// Nothing is wrong with the disk: no more files can be open.
+    #[error(
+        "the files that are received cannot be opened ({0}): {remedy}, then run the same command again",
+        remedy = remedy_of_too_many_files(.0).unwrap_or_default()
+    )]
+    TooManyFiles(#[source] io::Error),
     /// Something was changed under the receiver in a way that could lead outside its root.
     #[error(
         "{path} was replaced while the transfer ran ({detail}): nothing was written through it; remove it and run the same command again"
@@ -142,6 +149,7 @@ impl SinkError {
             named @ (Self::Full(_)
             | Self::TooLong(_)
             | Self::Denied(_)
+            | Self::TooManyFiles(_)
             | Self::Tampered { .. }
             | Self::At { .. }
             | Self::Store(_)) => named,
@@ -155,6 +163,7 @@ impl From<io::Error> for SinkError {
             Fault::Full => Self::Full(error),
             Fault::TooLong => Self::TooLong(error),
             Fault::Denied => Self::Denied(error),
+            Fault::TooManyFiles => Self::TooManyFiles(error),
             Fault::Other => Self::Io(error),
         }
     }

@@ -4,6 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::limits::remedy_of_too_many_files;
+
 /// What is to be done about it differs between these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -13,6 +15,8 @@ pub(crate) enum Fault {
     TooLong,
     /// It cannot be written to.
     Denied,
+    /// Nothing is said of it: this process has too many files open.
+    TooManyFiles,
     /// Anything else.
     Other,
 }
@@ -46,6 +50,7 @@ impl From<&io::Error> for Fault {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
             io::ErrorKind::FileTooLarge => Self::TooLong,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied,
+            _ if remedy_of_too_many_files(error).is_some() => Self::TooManyFiles,
             _ => Self::Other,
         }
     }
@@ -55,6 +60,19 @@ impl From<&io::Error> for Fault {
 mod tests {
     use super::*;
     use crate::{LedgerError, SinkError, StoreError};
+
+    #[test]
+    fn a_disk_is_not_to_be_checked_where_too_many_files_are_open() {
+        let too_many = || io::Error::from(Errno::MFILE);
+        let record = LedgerError { action: "written", source: too_many().into() };
+        for said in [
+            StoreError::from(too_many()).to_string(),
+            SinkError::from(too_many()).at(|| "path".into()).to_string(),
+            record.to_string(),
+        ] {
+            assert!(said.contains("ulimit -n") && !said.contains("check"), "{said}");
+        }
+    }
 
     /// They were told to free space on a disk that has some, or to check it.
     #[test]

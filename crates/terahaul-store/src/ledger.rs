@@ -5,6 +5,8 @@ use std::sync::Mutex;
 
 use terahaul_core::{BlockNumber, BlockProof, BlockShape};
 
+use crate::limits::remedy_of_too_many_files;
+
 /// Why the record could not be kept or read.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -25,10 +27,9 @@ impl LedgerError {
 
     fn remedy(&self) -> &'static str {
         if self.is_full() {
-            "free some space or, where it is used up, raise the quota"
-        } else {
-            "check the disk"
+            return "free some space or, where it is used up, raise the quota";
         }
+        self.source.downcast_ref().and_then(remedy_of_too_many_files).unwrap_or("check the disk")
     }
 }
 

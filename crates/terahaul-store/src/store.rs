@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terahaul_core::{Address, ByteCount, TransferId};
 
 use crate::fault::{Fault, said_of_full};
+use crate::limits::remedy_of_too_many_files;
 
 /// Where a transfer's object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,12 @@ pub enum StoreError {
         "the depot's data folder cannot be written to ({0}): check its permissions and that its disk is not read-only"
     )]
     Denied(#[source] io::Error),
+    /// Nothing is wrong with the medium: no more files can be open.
+    #[error(
+        "the depot's files cannot be opened ({0}): {remedy} before the depot starts, then try again",
+        remedy = remedy_of_too_many_files(.0).unwrap_or_default()
+    )]
+    TooManyFiles(#[source] io::Error),
     /// Read past what was written.
     #[error(
         "transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again"
@@ -61,6 +68,7 @@ impl From<io::Error> for StoreError {
             Fault::Full => Self::Full(error),
             Fault::TooLong => Self::TooLong(error),
             Fault::Denied => Self::Denied(error),
+            Fault::TooManyFiles => Self::TooManyFiles(error),
             Fault::Other => Self::Io(error),
         }
     }

@@ -54,7 +54,7 @@ pub use survey::{Alike, FolderPrints, Places, Survey, SurveyError};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use top::Top;
-pub use verify::{Verdict, verify};
+pub use verify::{Verdict, VerifyError, verify};
 pub use walk::{Batch, FoldersAbove, Lack, Reading, Skipped, walk, walk_reading};
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{EntryPath, PathError};
+use terahaul_store::remedy_of_too_many_files;
 
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::{is_removed, names_in};
@@ -22,7 +23,7 @@ pub enum RootError {
     #[error("{0} does not exist: {remedy}", remedy = remedy_of_missing(.0))]
     Missing(PathBuf),
     /// It cannot be looked at.
-    #[error("{path} cannot be opened ({source}): check its permissions")]
+    #[error("{path} cannot be opened ({source}): {}", remedy_of_too_many_files(source).unwrap_or("check its permissions"))]
     Unreadable {
         /// The path as typed.
         path: PathBuf,

@@ -4,13 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{CWD, Mode};
 use terahaul_core::{
     BLOCK_SIZE, BlockContent, BlockHasher, BlockNumber, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
     Hash, file_hash_from_values,
 };
+use terahaul_store::remedy_of_too_many_files;
 
 use crate::beneath::{Purpose, open_folder, open_to_read};
 use crate::listing::{Status, is_file, is_removed, size_of_file, status_of};
@@ -42,6 +43,20 @@ impl Verdict {
     }
 }
 
+/// Why not everything could be compared. It says nothing of what was not.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The folder cannot be opened.
+    #[error("the folder cannot be opened: {0}")]
+    Folder(#[source] io::Error),
+    /// No thread can be started.
+    #[error("no thread can be started: {0}")]
+    Thread(#[source] io::Error),
+    /// Too many files are open for one more.
+    #[error("a file cannot be opened: {0}")]
+    TooManyFiles(#[source] io::Error),
+}
+
 /// Blocks of a large file that one thread hashes at a time.
 const BLOCKS_AT_ONCE: usize = 16;
 /// Entries that one thread takes at a time: a lock for each would cost more than a small file's hash.
@@ -59,19 +74,22 @@ pub fn verify(
     entries: impl Iterator<Item = (Entry, Option<Hash>)> + Send,
     threads: usize,
     mut report: impl FnMut(usize, &Entry, Verdict),
-) -> io::Result<()> {
-    let root = rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty())?;
+) -> Result<(), VerifyError> {
+    let root = rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty())
+        .map_err(|errno| VerifyError::Folder(errno.into()))?;
     if is_removed(root.as_fd()) {
-        return Err(io::ErrorKind::NotFound.into());
+        return Err(VerifyError::Folder(io::ErrorKind::NotFound.into()));
     }
+    let too_many_files = OnceLock::new();
     let queue = Mutex::new(Queue { entries: entries.enumerate(), large: None, held: None });
     let (verdicts, reported) = sync_channel(MOST_WAITING);
     std::thread::scope(|scope| {
         for number in 0..threads.max(1) {
-            let worker = Worker { root: &root, queue: &queue, verdicts: verdicts.clone() };
+            let verdicts = verdicts.clone();
+            let worker = Worker { root: &root, queue: &queue, verdicts, too_many_files: &too_many_files };
             // One of them is enough.
             match std::thread::Builder::new().spawn_scoped(scope, move || worker.run()) {
-                Err(error) if number == 0 => return Err(error),
+                Err(error) if number == 0 => return Err(VerifyError::Thread(error)),
                 _ => {}
             }
         }
@@ -80,7 +98,8 @@ pub fn verify(
             report(at, &entry, verdict);
         }
         Ok(())
-    })
+    })?;
+    too_many_files.into_inner().map_or(Ok(()), |error| Err(VerifyError::TooManyFiles(error)))
 }
 
 struct Queue<I> {
@@ -119,6 +138,8 @@ struct Worker<'a, I> {
     root: &'a OwnedFd,
     queue: &'a Mutex<Queue<I>>,
     verdicts: SyncSender<(usize, Entry, Verdict)>,
+    /// Once one could not be opened for that: nobody goes on.
+    too_many_files: &'a OnceLock<io::Error>,
 }
 
 impl<I> Queue<I> {
@@ -156,6 +177,9 @@ impl<I: Iterator<Item = (Entry, Option<Hash>)>> Worker<'_, I> {
     }
 
     fn next_task(&self) -> Option<Task> {
+        if self.too_many_files.get().is_some() {
+            return None;
+        }
         let mut queue = self.queue();
         if let Some((large, next)) = queue.large.take() {
             return Some(queue.hand_out(large, next));
@@ -185,7 +209,7 @@ impl<I: Iterator<Item = (Entry, Option<Hash>)>> Worker<'_, I> {
                 return Some(Large { at, entry, size, expected, file, state });
             }
             Ok(Look::Done(verdict)) => self.report(at, entry, verdict),
-            Err(error) => self.report(at, entry, unread(&error)),
+            Err(error) => self.handle_unread(at, entry, error),
         }
         None
     }
@@ -200,9 +224,17 @@ impl<I: Iterator<Item = (Entry, Option<Hash>)>> Worker<'_, I> {
             Ok(Look::Done(verdict)) => verdict,
             // Only entries that are declared large come back as large, and those are not checked here.
             Ok(Look::Large(_, size)) => Verdict::OtherSize(ByteCount(size)),
-            Err(error) => unread(&error),
+            Err(error) => return self.handle_unread(at, entry, error),
         };
         self.report(at, entry, verdict);
+    }
+
+    fn handle_unread(&self, at: usize, entry: Entry, error: io::Error) {
+        match remedy_of_too_many_files(&error) {
+            // Where others have failed for that, too, one of them says it.
+            Some(_) => drop(self.too_many_files.set(error)),
+            None => self.report(at, entry, unread(&error)),
+        }
     }
 
     fn look(&self, entry: &Entry, expected: Option<Hash>, buffer: &mut [u8]) -> io::Result<Look> {

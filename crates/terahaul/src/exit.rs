@@ -100,7 +100,10 @@ impl Failure {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 (Exit::NoSpace, "free some space and try again")
             }
-            _ => (Exit::Unexpected, "check its permissions and the disk"),
+            _ => {
+                let remedy = terahaul_store::remedy_of_too_many_files(error);
+                (Exit::Unexpected, remedy.unwrap_or("check its permissions and the disk"))
+            }
         };
         Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", path.display()))
     }

@@ -354,6 +354,7 @@ impl TreeSink {
             SinkError::Full(_)
             | SinkError::TooLong(_)
             | SinkError::Denied(_)
+            | SinkError::TooManyFiles(_)
             | SinkError::Tampered { .. }
             | SinkError::At { .. }
             | SinkError::Store(_) => {

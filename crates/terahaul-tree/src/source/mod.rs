@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use terahaul_core::{
     BlockContent, BlockShape, Changed, Entry, EntryIndex, EntryPath, FailureCause, Hash, Mtime,
 };
-use terahaul_store::{BlockSource, EntryFailure};
+use terahaul_store::{BlockSource, EntryFailure, remedy_of_too_many_files};
 
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::{cause_of, is_file, mtime_of, size_of_file};
@@ -52,7 +52,8 @@ struct Problem {
 
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
-        Self { cause: cause_of(&error), detail: error.to_string() }
+        let remedy = remedy_of_too_many_files(&error).map(|remedy| format!(": {remedy}"));
+        Self { cause: cause_of(&error), detail: format!("{error}{}", remedy.unwrap_or_default()) }
     }
 }
 

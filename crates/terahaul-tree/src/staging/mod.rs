@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::{Mtime, TransferId};
-use terahaul_store::{is_full, is_no_place};
+use terahaul_store::{is_full, is_no_place, remedy_of_too_many_files};
 
 use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::listing::{is_one, mtime_of, names_in};
@@ -46,7 +46,7 @@ pub(crate) use look::Staged;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It cannot be made or written to.
-    #[error("{path} cannot be written to ({source}): {}, or choose another folder", remedy(source))]
+    #[error("{path} cannot be written to ({source}): {}", remedy(source))]
     Unwritable {
         /// The folder.
         path: PathBuf,
@@ -81,16 +81,20 @@ pub enum OpenError {
     Stale(PathBuf),
 }
 
-fn remedy(unwritable: &io::Error) -> &'static str {
+fn remedy(unwritable: &io::Error) -> String {
+    if let Some(remedy) = remedy_of_too_many_files(unwritable) {
+        return remedy.to_owned();
+    }
     // Full of bytes, or of names, of which some file systems have so many.
-    match unwritable.kind() {
+    let remedy = match unwritable.kind() {
         _ if is_full(unwritable) => "remove what is not needed there",
         io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
         _ if Errno::from_io_error(unwritable) == Some(Errno::LOOP) => "remove that link",
         _ if is_no_place(unwritable) => "check its permissions",
         _ => "check its disk, and what is mounted there",
-    }
+    };
+    format!("{remedy}, or choose another folder")
 }
 
 pub(crate) struct Staging {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::Stat;
 use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
+use terahaul_store::remedy_of_too_many_files;
 
 use super::carried::Carried;
 use super::node::{Folder, Node, Output, Work};
@@ -189,8 +190,8 @@ impl Look<'_> {
 
     fn skip(&mut self, path: &[u8], why: Why) {
         let (path, entry) = (self.root.display_path(path), EntryPath::new(path).ok());
-        let Why { cause, detail, says_all, lack } = why;
-        self.output.skipped.push(Skipped { path, entry, cause, detail, says_all, lack });
+        let Why { cause, detail, says_all, lack, too_many_files } = why;
+        self.output.skipped.push(Skipped { path, entry, cause, detail, says_all, lack, too_many_files });
     }
 }
 
@@ -200,13 +201,20 @@ struct Why {
     detail: String,
     says_all: bool,
     lack: Lack,
+    too_many_files: bool,
 }
 
 impl Why {
     fn unreadable(error: &io::Error) -> Self {
         let cause = cause_of(error);
         let lack = if cause == FailureCause::Vanished { Lack::Nothing } else { Lack::Unknown };
-        Self { cause, detail: error.to_string(), says_all: false, lack }
+        match remedy_of_too_many_files(error) {
+            Some(remedy) => {
+                let detail = format!("could not be read ({error}): {remedy}, then run the command again");
+                Self { too_many_files: true, ..Self::saying(cause, lack, detail) }
+            }
+            None => Self { cause, detail: error.to_string(), says_all: false, lack, too_many_files: false },
+        }
     }
 
     /// It is declared by now, and nobody knows what was in it.
@@ -219,7 +227,8 @@ impl Why {
     /// It is of a kind that is never sent.
     fn special(what: &str) -> Self {
         let detail = format!("it is {what}");
-        Self { cause: FailureCause::Unsupported, detail, says_all: false, lack: Lack::Itself }
+        let (cause, lack) = (FailureCause::Unsupported, Lack::Itself);
+        Self { says_all: false, ..Self::saying(cause, lack, detail) }
     }
 
     /// It would be sent as the empty file that it says it is.
@@ -248,6 +257,6 @@ impl Why {
 
     /// Where the words of `cause` do not fit.
     fn saying(cause: FailureCause, lack: Lack, detail: impl Into<String>) -> Self {
-        Self { cause, detail: detail.into(), says_all: true, lack }
+        Self { cause, detail: detail.into(), says_all: true, lack, too_many_files: false }
     }
 }

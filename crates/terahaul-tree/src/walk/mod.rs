@@ -41,6 +41,8 @@ pub struct Skipped {
     pub says_all: bool,
     /// What the manifest is without because of it.
     pub lack: Lack,
+    /// Nothing is wrong with it: this machine had too many files open to look at it.
+    pub too_many_files: bool,
 }
 
 /// What a manifest is without because something was skipped.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use terahaul_core::{ByteCount, Entry, EntryPath, FailureCause, Hash};
-use terahaul_tree::{Filter, Roots, Skipped, Verdict};
+use terahaul_tree::{Filter, Roots, Skipped, Verdict, VerifyError};
 
 use crate::api::Api;
 use crate::blocking::blocking;
@@ -138,13 +138,15 @@ impl Comparison {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (feed, entries) = mpsc::sync_channel::<(Entry, Option<Hash>)>(AHEAD);
         std::thread::scope(|scope| {
-            let reader = scope.spawn(move || {
+            let read = move || {
                 receipt.entries(&mut |entry| match entry.to_entry() {
                     // The other end is gone when the comparison failed; that is reported there.
                     Ok(plain) => !self.filter.selects(&plain) || feed.send((plain, entry.blake3)).is_ok(),
                     Err(_) => true,
                 })
-            });
+            };
+            let reader = std::thread::Builder::new().spawn_scoped(scope, read);
+            let reader = reader.map_err(|error| uncompared(&self.dir, &VerifyError::Thread(error)))?;
             let compared =
                 terahaul_tree::verify(&self.dir, entries.into_iter(), threads, |_, entry, verdict| {
                     count.compared += 1;
@@ -157,7 +159,7 @@ impl Comparison {
                         });
                     }
                 });
-            compared.map_err(|error| unopened(&self.dir, &error))?;
+            compared.map_err(|error| uncompared(&self.dir, &error))?;
             reader.join().map_err(|_| Failure::new(Exit::Unexpected, "reading the receipt failed"))?
         })
     }
@@ -184,11 +186,17 @@ impl Comparison {
             count.different += 1;
             self.output.emit(&Event::Difference { path, what, message });
         };
+        let mut too_many_files = None;
         terahaul_tree::walk(&roots, &self.filter, 0, |batch| {
             for entry in batch.found.iter().filter(|entry| !known.contains(entry.path.as_bytes())) {
                 differs((&entry.path).into(), "extra", "is not in the receipt");
             }
-            for Skipped { path, cause, detail, .. } in &batch.skipped {
+            for skipped in &batch.skipped {
+                let Skipped { path, cause, detail, .. } = skipped;
+                if skipped.too_many_files {
+                    too_many_files = Some(format!("{} {}", path.display(), skipped.message()));
+                    return ControlFlow::Break(());
+                }
                 let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes();
                 match cause {
                     // What stands in the place of something that was signed is named already.
@@ -201,17 +209,22 @@ impl Comparison {
             }
             ControlFlow::Continue(())
         });
-        Ok(())
+        too_many_files.map_or(Ok(()), |said| Err(Failure::new(Exit::Unexpected, said)))
     }
 }
 
-fn unopened(dir: &Path, error: &std::io::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::NotADirectory => Failure::usage(format!(
+/// What could not be compared does not differ for that.
+pub fn uncompared(dir: &Path, error: &VerifyError) -> Failure {
+    match error {
+        VerifyError::Folder(error) if error.kind() == ErrorKind::NotADirectory => Failure::usage(format!(
             "{} is not a folder: give the folder that the files are in, as they were received",
             dir.display()
         )),
-        _ => Failure::file("opened", dir, error),
+        VerifyError::Folder(error) => Failure::file("opened", dir, error),
+        VerifyError::Thread(error) => {
+            Failure::new(Exit::Unexpected, terahaul_store::said_of_no_thread(error))
+        }
+        VerifyError::TooManyFiles(error) => Failure::file("compared as a whole", dir, error),
     }
 }
 

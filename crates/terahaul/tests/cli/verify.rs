@@ -1,4 +1,4 @@
-use crate::rig::{Depot, write_tree};
+use crate::rig::{Depot, Ran, write_tree};
 
 /// A received tree, its link, and the receipt in `r.json`.
 fn received() -> (Depot, String) {
@@ -116,6 +116,28 @@ fn no_message_repeats_a_link() {
             let ran = depot.run(&[words, more].concat());
             assert_eq!(ran.code, 2, "{words:?}: {}", ran.stderr);
             assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(secret), "{words:?}");
+        }
+    }
+}
+
+/// They were said to differ, and were to be received again.
+#[test]
+fn files_that_cannot_be_opened_because_too_many_are_open_do_not_differ() {
+    let (depot, _) = received();
+    for files in 8..24 {
+        for extra in [&[][..], &["--extra"]] {
+            let program = depot.command(&[&["verify", "r.json", "dst"], extra].concat());
+            let mut command = std::process::Command::new("prlimit");
+            command.arg(format!("--nofile={files}")).arg(program.get_program()).args(program.get_args());
+            command.current_dir(depot.home.path());
+            let ran = Ran::of(command);
+            let said = "raise the limit on open files, as with 'ulimit -n'";
+            assert!(
+                ran.code == 0 || (ran.code == 1 && ran.stderr.contains(said)),
+                "{files} {extra:?}: {}: {}",
+                ran.code,
+                ran.stderr
+            );
         }
     }
 }

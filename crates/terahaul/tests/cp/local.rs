@@ -306,3 +306,24 @@ fn a_machine_that_gives_no_threads_is_named_and_how_to_have_more() {
         assert!(!ran.stderr.contains("panicked"), "{threads}: {}", ran.stderr);
     }
 }
+
+/// A disk was to be checked, and permissions.
+#[test]
+fn who_has_too_many_files_open_is_told_so_and_that_nothing_is_wrong_with_a_disk() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join("src/folder")).unwrap();
+    (0..50).for_each(|at| fs::write(home.path().join(format!("src/folder/{at}")), "content").unwrap());
+    let mut short = 0;
+    for files in 8..32 {
+        let through = ["prlimit".to_owned(), format!("--nofile={files}")];
+        let mut command = crate::rig::terahaul_through(home.path(), &through);
+        command.args(["cp", "src", &format!("dst-{files}")]);
+        let ran = Ran::of(command);
+        if ran.code != 0 {
+            assert!(ran.stderr.contains("ulimit -n"), "{files}: {}", ran.stderr);
+            assert!(ran.code != 1 || !ran.stderr.contains("check"), "{files}: {}", ran.stderr);
+            short += 1;
+        }
+    }
+    assert!(short > 0);
+}

@@ -12,6 +12,7 @@ use super::destination::{Folder, MOST_NAMED, record_failure};
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::receipts::fetch;
+use crate::commands::verify::uncompared;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, counted};
 use crate::proof::{ReceiptFile, RootCheck, check_root, file_hashes};
@@ -110,7 +111,7 @@ fn read_again(
     terahaul_tree::verify(dir, entries.into_iter(), threads, |at, entry, verdict| {
         different.handle(at, entry, verdict);
     })
-    .map_err(|error| Failure::file("opened", dir, &error))?;
+    .map_err(|error| uncompared(dir, &error))?;
     different.settle(output).map_or(Ok(count), Err)
 }
 

@@ -219,7 +219,15 @@ mod tests {
         let mut handle = |path: &str| {
             let (entry, cause) = (EntryPath::new(path.as_bytes()).ok(), FailureCause::Unreadable);
             let (path, detail) = (path.into(), "input/output error".into());
-            let skipped = Skipped { path, entry, cause, detail, says_all: false, lack: Lack::Unknown };
+            let skipped = Skipped {
+                path,
+                entry,
+                cause,
+                detail,
+                says_all: false,
+                lack: Lack::Unknown,
+                too_many_files: false,
+            };
             listing.handle_batch(Batch { skipped: vec![skipped], ..Batch::default() })
         };
         assert!(handle("src/below").is_ok(), "the rest is sent");
