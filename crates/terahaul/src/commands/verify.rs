@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ use crate::settings::{Environment, Target};
 const AHEAD: usize = 4096;
 /// Bytes in which a receipt begins, whatever space comes before it.
 const BEGINNING: u64 = 4096;
+/// Bytes of a receipt that comes through a pipe: of more entries than there may be in a transfer.
+const MOST: u64 = 16 << 30;
 
 pub async fn run(args: VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
@@ -41,7 +43,8 @@ async fn open(against: &str) -> Result<File, Failure> {
         may_be_link(against) || against.parse::<terahaul_core::TransferId>().is_ok()
     };
     if against != "-" && (path.exists() || !names_transfer()) {
-        return open_file(path);
+        let path = path.to_owned();
+        return blocking(move || open_file(&path)).await?;
     }
     let target = Target::settle(against, None, &Environment::read()).await?;
     let mut file = unnamed()?;
@@ -53,16 +56,33 @@ async fn open(against: &str) -> Result<File, Failure> {
 fn open_file(path: &Path) -> Result<File, Failure> {
     let unread = |error| Failure::file("read", path, &error);
     let file = File::open(path).map_err(unread)?;
+    let kind = file.metadata().map_err(unread)?.file_type();
     let mut beginning = Vec::new();
-    if !file.metadata().map_err(unread)?.is_dir() {
+    if !kind.is_dir() {
         (&file).take(BEGINNING).read_to_end(&mut beginning).map_err(unread)?;
     }
     match beginning.trim_ascii_start().first() {
-        Some(b'{') => Ok(file),
+        Some(b'{') if kind.is_file() => Ok(file),
+        // It is read twice, and a pipe gives it once.
+        Some(b'{') => kept(path, &beginning, &file),
         _ => Err(Failure::usage(format!(
             "{} is no receipt: give a file that --receipt of 'terahaul send', 'receive' or 'info' has written, and then the folder to compare with it",
             path.display()
         ))),
+    }
+}
+
+/// What came out of a pipe, and the rest of it, in a file that has no name.
+fn kept(path: &Path, beginning: &[u8], rest: &File) -> Result<File, Failure> {
+    let mut file = unnamed()?;
+    let copied = file.write_all(beginning).and_then(|()| std::io::copy(&mut rest.take(MOST), &mut file));
+    match copied {
+        Ok(MOST) => Err(Failure::usage(format!(
+            "{} does not end where any receipt would: give a file that --receipt has written",
+            path.display()
+        ))),
+        Ok(_) => Ok(file),
+        Err(error) => Err(Failure::file("kept in a temporary file", path, &error)),
     }
 }
 

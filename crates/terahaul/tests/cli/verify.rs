@@ -141,3 +141,22 @@ fn files_that_cannot_be_opened_because_too_many_are_open_do_not_differ() {
         }
     }
 }
+
+/// It could not be read twice: 'Illegal seek'.
+#[test]
+fn a_receipt_may_come_through_a_pipe() {
+    let (depot, _) = received();
+    let verified = |receipt: &str| {
+        let program = depot.command(&["verify", "/dev/stdin", "dst"]);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("cat {receipt} | \"$0\" \"$@\"")]).arg(program.get_program());
+        command.args(program.get_args()).current_dir(depot.home.path());
+        Ran::of(command)
+    };
+    let ran = verified("r.json");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let ran = verified("/dev/zero");
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    std::fs::write(depot.path("dst/src/zero"), "x").unwrap();
+    assert_eq!(verified("r.json").code, 8);
+}
