@@ -62,7 +62,7 @@ impl LoginFile {
 
     /// Adds a login to those in `path`, in place of an older one for the same depot, as the last one.
     pub fn add(path: &Path, url: &str, token: &str) -> Result<(), Failure> {
-        let _lock = lock(path).map_err(|error| Failure::unwritable(path, &error))?;
+        let _lock = lock(path).map_err(|error| unwritable(path, &error))?;
         let mut login = Self::read(path)?;
         login.remember(url, token);
         login.write(path)
@@ -83,7 +83,7 @@ impl LoginFile {
             file.persist(path)?;
             Ok(())
         };
-        write().map_err(|error| Failure::unwritable(path, &error))
+        write().map_err(|error| unwritable(path, &error))
     }
 
     /// The login that is used when nothing else is said.
@@ -107,6 +107,19 @@ impl LoginFile {
         }
         self.depots.insert(0, StoredLogin { url: url.to_owned(), token: token.to_owned() });
     }
+}
+
+/// Nobody has spelled its path: it is where the user's settings are.
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::unwritable(path, error);
+    if !terahaul_store::is_no_place(error) {
+        return failure;
+    }
+    let message = format!(
+        "{} could not be written ({error}): make its folder one that you may write to, or name another one in XDG_CONFIG_HOME, or in HOME",
+        path.display()
+    );
+    Failure { message, ..failure }
 }
 
 /// The folder that `path` is in, made if need be.
@@ -190,6 +203,19 @@ mod tests {
             let stored = fs::symlink_metadata(&kept).unwrap();
             assert!(stored.is_file() && stored.permissions().mode() & 0o777 == 0o600);
             assert_eq!(LoginFile::read(&kept).unwrap().last().unwrap().token, token);
+        }
+    }
+
+    /// The spelling of a path was to be checked that nobody has spelled.
+    #[test]
+    fn a_folder_for_settings_that_cannot_be_made_is_named_by_what_says_where_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        for path in [dir.path().join("file/terahaul/login.json"), "/proc/none/terahaul/login.json".into()] {
+            let failure = LoginFile::add(&path, "https://a:1/", "tht_x").unwrap_err();
+            assert_eq!(failure.exit, crate::exit::Exit::Unexpected);
+            assert!(failure.message.contains("HOME") && !failure.message.contains("spelling"), "{failure}");
+            assert!(failure.message.contains(&path.display().to_string()), "{failure}");
         }
     }
 
