@@ -4,6 +4,7 @@
 //! users pick for speed; both are far beyond reach of an attacker. ChaCha20 is for processors without AES.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
@@ -24,6 +25,14 @@ pub enum TlsConfigError {
         "this system has no trusted root certificates: install the ca-certificates package, or use an address with a #sha256= fingerprint"
     )]
     NoRoots,
+    /// Certificates have dates.
+    #[error("this machine's clock says that it is before 1970, and TLS needs to know the time: set it")]
+    Clock,
+}
+
+/// The library takes for granted that it is later.
+fn check_clock(now: SystemTime) -> Result<(), TlsConfigError> {
+    now.duration_since(SystemTime::UNIX_EPOCH).map(drop).map_err(|_| TlsConfigError::Clock)
 }
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
@@ -53,6 +62,7 @@ impl ServerTls {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, TlsConfigError> {
+        check_clock(SystemTime::now())?;
         let base = |versions: &[&'static rustls::SupportedProtocolVersion]| {
             let mut config = ServerConfig::builder_with_provider(provider())
                 .with_protocol_versions(versions)?
@@ -88,6 +98,7 @@ pub struct ClientTls {
 impl ClientTls {
     /// Trusts the server with this fingerprint, or, without one, what the system trusts.
     pub fn new(pin: Option<Fingerprint>) -> Result<Self, TlsConfigError> {
+        check_clock(SystemTime::now())?;
         let roots = match pin {
             Some(_) => RootCertStore::empty(),
             None => system_roots()?,
@@ -124,8 +135,19 @@ fn system_roots() -> Result<RootCertStore, TlsConfigError> {
 mod tests {
     use rustls::{ClientConnection, ServerConnection};
 
+    use std::time::Duration;
+
     use super::*;
     use crate::tls::Certificate;
+
+    /// It ended in a panic of the library's.
+    #[test]
+    fn a_clock_before_1970_is_named_as_what_is_wrong() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        assert!(check_clock(epoch).is_ok() && check_clock(SystemTime::now()).is_ok());
+        let error = check_clock(epoch - Duration::from_secs(1)).unwrap_err();
+        assert!(error.to_string().contains("clock"), "{error}");
+    }
 
     /// Each is a packet, and where it is lost, the answer waits behind it until it has come again.
     #[test]
