@@ -69,6 +69,12 @@ impl Pace {
         }
     }
 
+    /// So many bytes were counted and never went.
+    pub fn handle_returned(&mut self, bytes: u64) {
+        let earlier = |until: Instant| until.checked_sub(self.rate.time_for(bytes));
+        self.paid_until = self.paid_until.and_then(earlier);
+    }
+
     /// When the next bytes may go.
     fn from(&self, now: Instant) -> Instant {
         let earliest = now.checked_sub(Self::BURST).unwrap_or(now);
@@ -124,6 +130,19 @@ mod tests {
         assert_eq!(pace.poll_turn(later, turns[9]), seconds(1), "one after the other");
         pace.handle_moved(later, turns[10]);
         assert_eq!(pace.poll_turn(later, turns[9]), seconds(2), "what has come counts");
+    }
+
+    /// What took over from UDP waited for a block of four megabytes of which nothing had left.
+    #[test]
+    fn what_was_counted_and_did_not_go_holds_up_nobody() {
+        let now = now();
+        let piece = 1 << 18;
+        let mut pace = Pace::new(Rate::per_second(piece).unwrap());
+        let turns = [(); 2].map(|()| pace.handle_wish(16 * piece));
+        assert_eq!(pace.poll_turn(now, turns[0]), None);
+        assert_eq!(pace.poll_turn(now, turns[1]), Some(Duration::from_secs(16)));
+        pace.handle_returned(15 * piece);
+        assert_eq!(pace.poll_turn(now, turns[1]), Some(Duration::from_secs(1)));
     }
 
     #[test]

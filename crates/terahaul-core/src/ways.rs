@@ -156,6 +156,8 @@ pub struct Ways {
     priority: Priority,
     /// More than this goes over neither.
     limit: Option<Rate>,
+    /// How long the first datagram is waited for where there is no other way.
+    unheard: Duration,
     /// Or went on, after it was stopped.
     began: Instant,
     looked: Instant,
@@ -206,13 +208,30 @@ impl Ways {
         };
         let phase = Phase::Waiting;
         let (check, offers, carries_since) = (CHECK, None, None);
-        let limit = None;
-        Self { transport, priority, limit, began: now, looked: now, phase, way, check, offers, carries_since }
+        let (limit, unheard) = (None, PATIENCE);
+        Self {
+            transport,
+            priority,
+            limit,
+            unheard,
+            began: now,
+            looked: now,
+            phase,
+            way,
+            check,
+            offers,
+            carries_since,
+        }
     }
 
     /// The same, with another end that takes an offer while the session runs.
     pub fn offering_again(self) -> Self {
         Self { offers: Some(0), ..self }
+    }
+
+    /// The same where datagrams came in an earlier session of the transfer: that none come now is no firewall's doing.
+    pub fn after_udp(self) -> Self {
+        Self { unheard: ALONE_SILENT, ..self }
     }
 
     /// The same where the user has a limit.
@@ -287,7 +306,8 @@ impl Ways {
         };
         if self.needs_udp() {
             return match silent {
-                None if now >= self.began + PATIENCE => Err(NoUdp::Unheard),
+                None if now >= self.began + self.unheard && self.unheard > PATIENCE => Err(NoUdp::Silent),
+                None if now >= self.began + self.unheard => Err(NoUdp::Unheard),
                 Some(silent) if silent >= ALONE_SILENT => Err(NoUdp::Silent),
                 _ => Ok(None),
             };
@@ -664,6 +684,17 @@ mod tests {
         let mut poll = |second| ways.poll_act(began + Duration::from_secs(second), seen);
         assert!((0..15).all(|second| poll(second).is_ok()));
         assert_eq!(poll(16), Err(NoUdp::Unheard));
+    }
+
+    /// A link that went down again within a round trip of coming back ended the transfer, for a firewall that was not there.
+    #[test]
+    fn who_has_had_udp_before_waits_for_a_link_that_is_down() {
+        let began = now();
+        let mut ways = Ways::new(Transport::Udp, Priority::Fair, began).after_udp();
+        let seen = Seen { udp: Some(SeenUdp::default()), ..Seen::default() };
+        let mut poll = |second| ways.poll_act(began + Duration::from_secs(second), seen);
+        assert!((0..180).all(|second| poll(second).is_ok()));
+        assert_eq!(poll(181), Err(NoUdp::Silent));
     }
 
     #[test]

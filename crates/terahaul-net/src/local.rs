@@ -21,6 +21,9 @@ pub enum LocalAddressError {
     /// No interface has it.
     #[error("{0} is not an address of this machine: `ip addr` lists them")]
     NotHere(IpAddr),
+    /// It is on every interface, and does not say which.
+    #[error("{0} is link-local, and leads nowhere without an interface: name another address of it")]
+    LinkLocal(IpAddr),
     /// The same one again.
     #[error("{0} is named twice: each path needs an address of its own")]
     Twice(IpAddr),
@@ -44,6 +47,9 @@ impl LocalAddresses {
             if addresses[..at].contains(address) {
                 return Err(LocalAddressError::Twice(*address));
             }
+            if is_link_local(*address) {
+                return Err(LocalAddressError::LinkLocal(*address));
+            }
             if !is_here(*address) {
                 return Err(LocalAddressError::NotHere(*address));
             }
@@ -63,8 +69,15 @@ impl LocalAddresses {
     }
 }
 
+/// What else keeps a socket from being bound, as a limit on open files, says nothing of the address.
 fn is_here(address: IpAddr) -> bool {
-    !address.is_unspecified() && !address.is_multicast() && UdpSocket::bind((address, 0)).is_ok()
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::AddrNotAvailable;
+    let has_none = address.is_unspecified() || address.is_multicast();
+    !has_none && !UdpSocket::bind((address, 0)).is_err_and(is_absent)
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 /// Where the other end is, and the addresses of this machine that lead there; none where the system chooses.
@@ -101,6 +114,13 @@ mod tests {
 
     fn addresses(texts: &[&str]) -> Result<LocalAddresses, LocalAddressError> {
         LocalAddresses::new(texts.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    /// It was said not to be an address of this machine, whose list has it.
+    #[test]
+    fn a_link_local_address_is_no_address_to_leave_from() {
+        let error = addresses(&["fe80::1"]).unwrap_err();
+        assert!(error.to_string().contains("without an interface"), "{error}");
     }
 
     #[test]

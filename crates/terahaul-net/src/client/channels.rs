@@ -85,6 +85,8 @@ pub(crate) struct Channels {
     options: Options,
     /// How many there are over UDP unless the user says.
     udp: u32,
+    /// Datagrams of the other end came, in any session.
+    has_heard_udp: bool,
     /// No TCP channel is opened, and those that there are end after their blocks.
     cut: bool,
 }
@@ -111,6 +113,7 @@ impl Channels {
             copied: 0,
             options,
             udp: UDP_CHANNELS,
+            has_heard_udp: false,
             cut: false,
         }
     }
@@ -130,7 +133,9 @@ impl Channels {
         host: &str,
     ) -> Result<Option<Act>, ClientError> {
         let gone = |gone: NoUdp| ClientError::NoUdp { host: host.to_owned(), detail: gone.to_string() };
-        let Some(act) = ways.poll_act(now, session.seen()).map_err(gone)? else { return Ok(None) };
+        let seen = session.seen();
+        self.has_heard_udp |= seen.udp.is_some_and(|udp| udp.silent.is_some());
+        let Some(act) = ways.poll_act(now, seen).map_err(gone)? else { return Ok(None) };
         let was_cut = std::mem::replace(&mut self.cut, matches!(act, Act::CutTcp | Act::RestTcp));
         if was_cut && !self.cut {
             self.law.restart();
@@ -204,6 +209,7 @@ impl Channels {
         self.law.restart();
         self.limit(opened.max_channels);
         let ways = self.start_ways(agreed, opened.udp.as_ref(), session, reach, host)?;
+        let ways = if self.has_heard_udp { ways.after_udp() } else { ways };
         Ok(ways.limited_to(self.options.limit))
     }
 

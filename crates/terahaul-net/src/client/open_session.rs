@@ -247,8 +247,10 @@ impl OpenSession {
         }
     }
 
-    /// Closes its data channels and waits until they have given back their blocks.
-    pub async fn close_channels(&mut self) {
+    /// Closes its data channels and waits until they have given back their blocks. What they have carried is counted first: it goes with
+    /// them.
+    pub async fn close_channels(&mut self, line: &Line) {
+        line.paths.update(self.opener.paths());
         close_and_wait(&self.data, &mut self.events.session).await;
     }
 

@@ -326,7 +326,7 @@ impl Driver {
         };
         let result = self.converse(&mut open, &mut reader, have).await;
         let Open { mut session, keeping, telling, .. } = open;
-        session.close_channels().await;
+        session.close_channels(&self.watch.0.line).await;
         self.watch.0.moved.1.store(0, Ordering::Relaxed);
         self.watch.0.moved.0.fetch_add(session.bytes(), Ordering::Relaxed);
         drop((keeping, telling));

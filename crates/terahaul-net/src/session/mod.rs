@@ -205,6 +205,14 @@ impl Session {
         }
     }
 
+    /// So many bytes had their turn and will not be sent: whoever waits need not wait for those.
+    fn give_back(&self, pace: &SharedPace, bytes: u64) {
+        if let Some(pace) = pace.as_deref() {
+            pace.lock().unwrap_or_else(PoisonError::into_inner).handle_returned(bytes);
+            self.wake();
+        }
+    }
+
     /// Has threads that wait look whether their channel is over.
     fn wake(&self) {
         // With the lock: none of them is between its look and its sleep.

@@ -1,7 +1,7 @@
 //! UDP's data channels: together on the threads of one [`Running`].
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::{LAST_BLOCKS, Role, Session, SessionEvent};
@@ -83,10 +83,13 @@ impl Session {
     fn run_udp(&self, running: &Running) -> Option<String> {
         match &self.role {
             Role::Send { outbound, source, pace, .. } => {
+                let granted = AtomicU64::new(0);
                 let handed = |bytes, copied| {
                     self.udp_carried.fetch_add(copied, Ordering::Relaxed);
                     // The limit is of all channels. What these do not send any more goes nowhere.
-                    let _ = self.wait_to_send(pace, bytes, || running.has_ended());
+                    if self.wait_to_send(pace, bytes, || running.has_ended()).is_ok() {
+                        granted.fetch_add(bytes, Ordering::Relaxed);
+                    }
                 };
                 let channel = outbound.number_udp();
                 // Channels that end before the session is open may have a successor, whose blocks are not theirs to give back.
@@ -107,6 +110,8 @@ impl Session {
                 let cargoes =
                     Cargoes { outbound, source, channel, begin: &begin, ended: &ended, handed: &handed };
                 let problem = running.send(&cargoes);
+                let left = granted.load(Ordering::Relaxed).saturating_sub(running.content_sent());
+                self.give_back(pace, left);
                 if claims.load(Ordering::Relaxed) {
                     outbound.handle_channel_lost(channel);
                 }

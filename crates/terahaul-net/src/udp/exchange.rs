@@ -112,6 +112,8 @@ pub(super) struct Exchange<E> {
     pump: Condvar,
     work: Condvar,
     began: Instant,
+    /// When it began to run, which a server's disk may hold up.
+    runs_since: AtomicU64,
     entrances: Vec<Mutex<Entrance>>,
     sockets: Vec<Arc<Socket>>,
     /// Of whichever thread drives.
@@ -161,6 +163,7 @@ impl<E: End> Exchange<E> {
             pump: Condvar::new(),
             work: Condvar::new(),
             began: terms.since,
+            runs_since: AtomicU64::new(0),
             entrances: terms.channels().map(entrance).collect(),
             sockets,
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
@@ -211,7 +214,7 @@ impl<E: End> Exchange<E> {
     fn is_lost(&self, waits_since: Time, now: Time) -> bool {
         let (since, patience) = match self.has_heard() {
             true => (self.heard().max(waits_since), self.patience),
-            false => (Time::ZERO, self.patience_unheard),
+            false => (Time::from_nanos(self.runs_since.load(Ordering::Relaxed)), self.patience_unheard),
         };
         patience.is_some_and(|patience| now.since(since) > patience)
     }
@@ -291,6 +294,7 @@ impl<E: End> Exchange<E> {
         let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
         let mut state = self.lock();
         state.look_at = self.now();
+        self.runs_since.store(state.look_at.nanos(), Ordering::Relaxed);
         loop {
             self.judge(&mut state, self.now());
             state = self.drive(state);
@@ -569,6 +573,8 @@ mod tests {
         let alone = serving(true);
         assert!(!alone.is_lost(Time::ZERO, after(179)), "a link may be down for some time");
         assert!(alone.is_lost(Time::ZERO, after(181)));
+        alone.runs_since.store(after(60).nanos(), Ordering::Relaxed);
+        assert!(!alone.is_lost(Time::ZERO, after(239)), "its disk was busy before it ran");
         alone.heard.store(after(100).nanos(), Ordering::Relaxed);
         assert!(!alone.is_lost(Time::ZERO, after(279)));
         assert!(alone.is_lost(Time::ZERO, after(281)));

@@ -1,6 +1,7 @@
 //! A session's UDP channels, from the start of their threads to the end of the last.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Scope};
@@ -86,7 +87,7 @@ impl Running {
         let exchange = &*carried.exchange;
         carried.run(
             |scope| {
-                let read = || read_blocks(exchange, cargoes);
+                let read = || unless_it_fails(exchange, || read_blocks(exchange, cargoes));
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
             cargoes.ended,
@@ -101,7 +102,8 @@ impl Running {
             (told.done)(came, copied);
         };
         let told = Told { done: &done, ..*told };
-        let write = || write_blocks(&carried.exchange, arrivals, inbound, &told);
+        let exchange = &*carried.exchange;
+        let write = || unless_it_fails(exchange, || write_blocks(exchange, arrivals, inbound, &told));
         carried.run(
             |scope| {
                 for _ in 0..WRITERS {
@@ -111,6 +113,14 @@ impl Running {
             },
             || {},
         )
+    }
+
+    /// Bytes of content that went out so far, where it sends.
+    pub fn content_sent(&self) -> u64 {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.lock().end.content_sent(),
+            Kind::Receiving { .. } => 0,
+        }
     }
 
     /// Whether it has ended, or was told to.
@@ -170,7 +180,7 @@ impl<E: End + 'static> Carried<E> {
         thread::scope(|scope| {
             let started = self.start_intakes(scope).and_then(|()| work(scope));
             match started {
-                Ok(()) => self.exchange.run_pump(),
+                Ok(()) => unless_it_fails(&self.exchange, || self.exchange.run_pump()),
                 Err(error) => self.exchange.end(Some(format!("no thread for UDP can be started: {error}"))),
             }
             ended();
@@ -182,10 +192,18 @@ impl<E: End + 'static> Carried<E> {
         if let Line::Own(_) = self.line {
             for socket in &self.sockets {
                 let exchange = &self.exchange;
-                named("udp-intake").spawn_scoped(scope, move || exchange.run_intake(socket))?;
+                let take_in = move || unless_it_fails(exchange, || exchange.run_intake(socket));
+                named("udp-intake").spawn_scoped(scope, take_in)?;
             }
         }
         Ok(())
+    }
+}
+
+/// Ends `exchange` where `work` panics: whoever waits for its blocks would do so for ever.
+fn unless_it_fails<E: End>(exchange: &Exchange<E>, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        exchange.end(Some("its thread has failed".to_owned()));
     }
 }
 

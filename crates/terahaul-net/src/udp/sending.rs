@@ -51,6 +51,11 @@ impl Outflow {
         self.sender.status().map(|path| path.arrived).collect()
     }
 
+    /// Bytes of content that went out.
+    pub fn content_sent(&self) -> u64 {
+        self.sender.content_sent()
+    }
+
     /// Bytes that the other end copied of blocks which it has said to have.
     pub fn copied(&self) -> u64 {
         self.copied
