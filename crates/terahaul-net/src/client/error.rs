@@ -127,6 +127,11 @@ pub enum ClientError {
         /// Host and port.
         host: String,
     },
+    /// It has more entries than this run has told of: somebody else sends into the same transfer.
+    #[error(
+        "another 'terahaul send' of the same files has taken this transfer over: let that one finish, or stop it and run this one again"
+    )]
+    TakenOver,
     /// The manifest is too large.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -185,6 +190,7 @@ impl ClientError {
             }
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Forgotten { .. } => ErrorKind::Depot,
+            Self::TakenOver => ErrorKind::Conflict,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,
                 ErrorCode::NotFound => ErrorKind::NotFound,

@@ -225,6 +225,9 @@ impl Driver {
         let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
+        if opened.entries > self.entries {
+            return Err(ClientError::TakenOver);
+        }
         let mut told = BlockSet::default();
         read_stored(&mut connection.reader, &self.outbound, self.entries, Some(&mut told)).await?;
         if self.outbound.has_more_durable_than(&told) {

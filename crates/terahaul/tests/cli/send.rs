@@ -103,6 +103,28 @@ fn of_two_sends_of_the_same_files_the_later_one_goes_on_and_the_earlier_one_says
     }
 }
 
+/// It was told that the other end broke the protocol, and which program to upgrade.
+#[test]
+fn an_earlier_send_that_was_away_while_a_later_one_went_on_says_so() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 20_000_000, 1);
+    let mut slow = depot.command(&["send", "src", "--json"]);
+    slow.args(["--limit", "2MB"]);
+    let earlier = spawn(slow);
+    depot.wait_for_durable(4 << 20);
+    let process = rustix::process::Pid::from_child(&earlier);
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    depot.crash_and_restart();
+    write_random(&depot.path("src/b.bin"), 1_000, 2);
+    let later = depot.run(&["send", "src"]);
+    assert_eq!(later.code, 0, "{}", later.stderr);
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    let earlier = crate::rig::Ran::of_child(earlier);
+    assert_ne!(earlier.code, 0, "{}", earlier.stdout);
+    assert!(earlier.stdout.contains("has taken this transfer over"), "{}", earlier.stdout);
+    assert_eq!(depot.only_transfer()["bytes"], 20_001_000);
+}
+
 #[test]
 fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
     let depot = Depot::start();

@@ -184,7 +184,9 @@ impl State<'_> {
                 false => "it changed since the interrupted run",
             };
             if !detail.is_empty() {
-                self.feed.output.notice(format!("{path} changed since the interrupted run and is sent anew"));
+                self.feed.output.notice(format!(
+                    "{path} changed since the interrupted run and is sent anew, in the place of what the depot has of it"
+                ));
             }
             self.fed.renewed.insert(entry);
             self.fed.failed.insert(entry);

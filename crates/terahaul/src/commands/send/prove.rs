@@ -61,6 +61,9 @@ pub async fn check(
         RootCheck::Unknown if read() == 0 => Ok(Proven { files: 0, all: false }),
         RootCheck::Unknown => {
             let receipt = fetch(api, sent.statement.transfer, on_wait).await?;
+            if receipt.statement != sent.statement {
+                return Err(overtaken());
+            }
             let (source, arrived) = (Arc::clone(source), arrived.clone());
             blocking(move || {
                 let (mut at, mut files, mut wrong) = (0, 0, None);
@@ -93,6 +96,14 @@ pub async fn check(
 
 fn known_hash(size: Option<ByteCount>, read: Option<Hash>) -> Option<Hash> {
     if size == Some(ByteCount(0)) { Some(empty_file_hash()) } else { read }
+}
+
+/// What was signed since is of another run, and says nothing of this one.
+fn overtaken() -> Failure {
+    Failure::new(
+        Exit::Unexpected,
+        "another 'terahaul send' of the same files has gone on with this transfer before its receipt was here: let that one finish, and run this one again",
+    )
 }
 
 fn not_what_was_read(what: &str) -> Failure {
