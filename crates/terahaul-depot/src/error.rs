@@ -109,6 +109,11 @@ pub enum DepotError {
     #[error("the depot's database failed ({0}): {remedy}, then try again", remedy = database_remedy(.0))]
     Database(#[from] sqlx::Error),
     #[error(
+        "its data is removed, and the depot's database could not record that ({0}): {remedy}; until then it is listed, and has nothing to receive",
+        remedy = database_remedy(.0)
+    )]
+    RemovedUnrecorded(sqlx::Error),
+    #[error(
         "the depot's data is of a later version of terahaul than this one: start that one, or restore a backup from before it"
     )]
     Newer,
@@ -185,14 +190,20 @@ impl DepotError {
             Self::Stopping => ApiCode::Stopping,
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
-            Self::Database(error) if crate::db::lacks_room(error) => ApiCode::DiskFull,
+            Self::Database(error) | Self::RemovedUnrecorded(error) if crate::db::lacks_room(error) => {
+                ApiCode::DiskFull
+            }
             Self::Io { source, .. } if terahaul_store::is_full(source) => ApiCode::DiskFull,
             Self::Store(StoreError::Missing(_) | StoreError::Short(_))
             | Self::Damaged(_)
             | Self::DamagedFile { .. }
             | Self::NoDatabase(_) => ApiCode::Damaged,
             Self::Newer => ApiCode::NewerData,
-            Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
+            Self::Store(_)
+            | Self::Database(_)
+            | Self::RemovedUnrecorded(_)
+            | Self::Locked(_)
+            | Self::Io { .. } => ApiCode::Internal,
         }
     }
 

@@ -91,7 +91,7 @@ impl Depot {
         blocking::run(move || store.remove(id)).await??;
         if !is_marked && let Err(error) = mark_in_freed_space(&self.inner.db, id).await {
             self.inner.registry.unmarked().insert(id);
-            return Err(error.into());
+            return Err(DepotError::RemovedUnrecorded(error));
         }
         self.inner.registry.unmarked().remove(&id);
         match self.inner.db.delete_transfer(id).await {

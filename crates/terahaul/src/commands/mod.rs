@@ -69,7 +69,7 @@ async fn each<T: std::fmt::Display>(
             return Err(failure);
         }
         let path = PathText::from(thing.to_string().as_bytes());
-        let message = format!("was left as it was: {failure}");
+        let message = format!("failed: {failure}");
         output.emit(&Event::Failure { path, cause: "failed", message: &message });
         failed += 1;
         first.get_or_insert((thing, failure));
@@ -77,8 +77,8 @@ async fn each<T: std::fmt::Display>(
     let Some((thing, failure)) = first else { return Ok(Exit::Ok) };
     // Why has been said of each.
     let message = match failed {
-        1 => format!("1 of {} was left as it was: {thing}", things.len()),
-        _ => format!("{failed} of {} were left as they were, {thing} first", things.len()),
+        1 => format!("1 of {} failed: {thing}", things.len()),
+        _ => format!("{failed} of {} failed, {thing} first", things.len()),
     };
     Err(Failure { message, ..failure })
 }
