@@ -51,7 +51,7 @@ impl FailureCause {
         Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
 
-    /// What happened, for the middle of a sentence: `a.txt changed while …`.
+    /// What happened, for whoever sends: for the middle of a sentence, `a.txt changed while …`.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Vanished => "vanished before it was read: if it was moved, send it from its new place",
@@ -61,6 +61,17 @@ impl FailureCause {
             }
             Self::Refused => "was refused by the receiver",
             Self::Unsupported => "is not a file, a folder or a symbolic link, so it is not sent",
+        }
+    }
+
+    /// What happened, for who receives: there is nothing that they could do about it but ask.
+    pub fn describe_elsewhere(self) -> &'static str {
+        match self {
+            Self::Vanished => "it vanished at its sender before it was read: ask for it to be sent again",
+            Self::Changed => "it changed while it was being sent: ask for it to be sent again",
+            Self::Unreadable => "its sender could not read it: ask for it to be sent again",
+            Self::Refused => "the depot refused it: ask for it to be sent again",
+            Self::Unsupported => "it is not a file, a folder or a symbolic link",
         }
     }
 }

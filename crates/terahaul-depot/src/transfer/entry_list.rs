@@ -232,11 +232,10 @@ impl Depot {
     }
 }
 
-/// Why an entry failed, as one sentence. A detail says it alone: the cause's words are advice to whoever sends from a
-/// command line, and neither a page that sends nor who receives has a command to run again.
+/// Why an entry failed, as one sentence. A detail says it alone.
 pub(super) fn sentence(failure: &StoredFailure) -> String {
     let StoredFailure { cause, detail, .. } = failure;
-    if detail.is_empty() { cause.describe().to_owned() } else { detail.clone() }
+    if detail.is_empty() { cause.describe_elsewhere().to_owned() } else { detail.clone() }
 }
 
 #[cfg(test)]

@@ -416,8 +416,8 @@ impl Destination for Folder {
                 (Some(_), false) => format!(
                     "could not be had from the depot ({detail}): run the same command again; if that stays so, ask its sender to send it again, and the depot's owner to check its disk"
                 ),
-                (_, true) => format!("was not sent: {}", cause.describe()),
-                (None, false) => format!("was not sent: it {} ({detail})", cause.describe()),
+                (_, true) => format!("was not sent: {}", cause.describe_elsewhere()),
+                (None, false) => format!("was not sent: {} ({detail})", cause.describe_elsewhere()),
             };
             if let Some(path) = had {
                 state.failed_paths.insert(path, index);
