@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
@@ -14,11 +15,31 @@ use crate::output::{Event, Output};
 pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "terahaul", &mut script);
-    let text = String::from_utf8_lossy(&script).trim_end().to_owned();
+    let mut text = String::from_utf8_lossy(&script).trim_end().to_owned();
+    if args.shell == Shell::Bash {
+        text = with_files(&text);
+    }
     let result = serde_json::json!({ "shell": args.shell.to_string(), "text": text });
     output.emit(&Event::Done { command: "completions", result, text });
     Ok(Exit::Ok)
 }
+
+/// The library's answers an empty word with all flags, and bash offers files only where there is no answer.
+fn with_files(script: &str) -> String {
+    let (function, registered) = script.split_at(script.rfind("\nif ").unwrap_or(script.len()));
+    format!("{function}\n{WITHOUT_FLAGS}{}", registered.replace("-F _terahaul ", "-F _terahaul_or_files "))
+}
+
+const WITHOUT_FLAGS: &str = r#"_terahaul_or_files() {
+    _terahaul "$@"
+    [[ $2 == -* ]] && return
+    local word words=()
+    for word in "${COMPREPLY[@]}"; do
+        [[ $word == -* ]] || words+=("$word")
+    done
+    COMPREPLY=("${words[@]}")
+}
+"#;
 
 pub fn man(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
     let mut command = Cli::command().disable_help_subcommand(true);

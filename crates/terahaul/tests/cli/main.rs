@@ -3,6 +3,7 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod completing;
 mod exit_codes;
 mod gone;
 mod interrupts;
