@@ -232,14 +232,16 @@ impl Advice {
         self.recommendations.insert(0, transport);
         let loses = |text: &String| text.contains("--channels");
         if !self.recommendations.iter().any(loses) {
+            let seen = transfers(measured).map(|moved| moved.channels).filter(|channels| *channels > 0);
+            let seen: Vec<String> = seen.map(|channels| channels.to_string()).collect();
             let found = if transfers(measured).any(|moved| moved.udp) {
-                "over UDP more of them carry no more".to_owned()
+                ", over UDP more of them carry no more".to_owned()
+            } else if seen.is_empty() {
+                String::new()
             } else {
-                let channels: Vec<String> =
-                    transfers(measured).map(|moved| moved.channels.to_string()).collect();
-                format!("which found {} enough", channels.join(" and "))
+                format!(", which found {} enough", seen.join(" and "))
             };
-            self.recommendations.insert(1, format!("Channels: leave them to Terahaul, {found}"));
+            self.recommendations.insert(1, format!("Channels: leave them to Terahaul{found}"));
         }
     }
 
@@ -434,6 +436,14 @@ mod tests {
         assert_eq!(advice.recommendations.len(), 4, "{advice:?}");
         assert!(advice.recommendations[1].contains("found 8 enough"), "{advice:?}");
         assert!(advice.recommendations[3].contains("none"), "{advice:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_channels_where_none_was_seen() {
+        let mut short = long_path();
+        let up = short.tcp.up.as_mut().unwrap();
+        (up.bytes_per_second, up.resent, up.loaded_rtt, up.channels) = (0.2e9, Some(0.0), None, 0);
+        assert_eq!(advise(&short).recommendations[1], "Channels: leave them to Terahaul");
     }
 
     #[test]

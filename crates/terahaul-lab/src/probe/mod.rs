@@ -68,7 +68,7 @@ pub struct Transferred {
     pub delay: f64,
     /// Whether it was over before that, so that the path can carry more.
     pub at_least: bool,
-    /// Data channels at the end.
+    /// Data channels, the most that were seen; 0 where none was.
     pub channels: usize,
     /// Whether they were UDP's. What is known of TCP's segments and buffers is not, then.
     pub udp: bool,

@@ -141,7 +141,8 @@ pub(super) fn summarise(
         bytes_per_second: rate,
         delay: (from.at - bytes(from) as f64 / rate).max(0.0),
         at_least: last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
-        channels: last.channels,
+        // There are none yet in the first, and perhaps none any more in the last.
+        channels: samples.iter().map(|sample| sample.channels).max().unwrap_or(0),
         udp: last.over_udp.is_some(),
         congestion_control: sent_by.map(|(last, _)| last.congestion_control.clone()),
         processors_busy: processors,
@@ -211,6 +212,15 @@ mod tests {
         assert_eq!((sent.channels, sent.at_least, sent.processors_busy), (8, false, Some(0.25)));
         assert_eq!(sent.congestion_control.as_deref(), Some("bbr"));
         assert!((sent.resent.unwrap() - 0.01).abs() < 1e-4 && sent.buffer_full == Some(0.5), "{sent:?}");
+    }
+
+    /// A short measurement was said to have gone over none.
+    #[test]
+    fn channels_are_the_most_that_were_seen() {
+        let mut samples = samples(0.1);
+        samples.iter_mut().filter(|sample| sample.at > 3.0).for_each(|sample| sample.channels = 0);
+        samples[0].channels = 0;
+        assert_eq!(summarise(&samples, Direction::Put, 0.1, 4.0).unwrap().channels, 8);
     }
 
     #[test]

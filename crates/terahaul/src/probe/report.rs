@@ -146,6 +146,7 @@ fn direction(moved: &Transferred) -> String {
         false => bits(moved.bytes_per_second),
     };
     text += &match moved.channels {
+        0 => String::new(),
         1 => " over 1 channel".to_owned(),
         channels => format!(" over {channels} channels"),
     };
@@ -235,6 +236,12 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "wider than a terminal:\n{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_channels_where_none_was_seen() {
+        let moved = Transferred { bytes_per_second: 1e6, at_least: true, ..Transferred::default() };
+        assert_eq!(direction(&moved), "at least 8.00 Mbit/s");
     }
 
     #[test]
