@@ -59,6 +59,8 @@ fn build<S: AsRef<str>>(globs: &[S]) -> Result<Gitignore, FilterError> {
     }
     // Paths are relative to the transfer already; this root never occurs in one, so nothing is stripped.
     let mut builder = GitignoreBuilder::new(".");
+    // Git takes such a line for one that matches nothing, which here would leave out nothing.
+    builder.allow_unclosed_class(false);
     let failed =
         |glob: &str, error: ignore::Error| FilterError { glob: glob.into(), detail: error.to_string() };
     for glob in globs {
@@ -149,7 +151,12 @@ mod tests {
 
     #[test]
     fn a_glob_that_cannot_be_read_is_named() {
-        assert!(Filter::new(&["a{b"], &[]).unwrap_err().to_string().contains("a{b"));
+        for unclosed in ["a{b", "a[b", "a["] {
+            assert!(Filter::new(&[unclosed], &[]).unwrap_err().to_string().contains(unclosed));
+            assert!(Filter::new(&[], &[unclosed]).is_err(), "{unclosed} would leave out nothing");
+        }
+        let itself = Filter::new(&[], &["a\\["]).unwrap();
+        assert_eq!(itself.judge(b"a[", false, false), Verdict::Out);
     }
 
     /// An empty variable sent everything, and what Emacs leaves was sent with the rest.
