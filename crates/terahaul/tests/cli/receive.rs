@@ -448,6 +448,25 @@ fn what_comes_later_into_a_read_only_folder_is_received_by_a_user_who_is_not_roo
     set_mode("dst/src/closed", 0o755);
 }
 
+/// Of a block of small files, one that its sender lost counted with the others.
+#[test]
+fn files_compared_are_those_that_arrived() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
+    for name in ["kept", "vanishes"] {
+        std::fs::write(depot.path("src").join(name), name).unwrap();
+    }
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    std::fs::remove_file(depot.path("src/vanishes")).unwrap();
+    assert_eq!(depot.run(&["send", "src"]).code, 7);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let done = depot.run(&["receive", &id, "dst", "--json"]).event("done");
+    assert_eq!((done["files"].as_u64(), done["files_compared"].as_u64()), (Some(2), Some(2)));
+}
+
 /// A glob that is mistyped received nothing and called it verified; `verify` refuses it.
 #[test]
 fn what_is_received_of_nothing_that_was_selected_is_not_called_verified() {

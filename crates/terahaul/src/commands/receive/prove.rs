@@ -27,20 +27,24 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
         .verify(&received.signature)
         .map_err(|error| Failure::new(Exit::VerifyFailed, error.to_string()))?;
     let (working, statement) = (Arc::clone(folder), received.statement.clone());
-    let (known, check) = blocking(move || {
+    let (known, files, check) = blocking(move || {
         let known = Known::of(&working)?;
+        let is_file = |index: &&EntryIndex| {
+            working.sink.entry(**index).is_some_and(|entry| entry.file_size().is_some())
+        };
+        // Only what arrived: of a block of small files, one that failed has a hash here, too.
+        let files = known.wanted().filter(is_file).count() as u64;
         let entries = known.arrived.iter().filter_map(|index| {
             Some((working.sink.entry(*index)?, known.hashes.get(index.0 as usize).copied().flatten()))
         });
         let check = check_root(&statement, entries);
-        Ok::<_, Failure>((known, check))
+        Ok::<_, Failure>((known, files, check))
     })
     .await??;
-    let files = known.hashes.iter().flatten().count() as u64;
     match check {
         RootCheck::Same => Ok(files),
         RootCheck::Different => Err(not_signed("the entries")),
-        RootCheck::Unknown if known.is_left_out() => Ok(0),
+        RootCheck::Unknown if known.wanted().next().is_none() => Ok(0),
         RootCheck::Unknown => {
             let receipt = receipt_of(api, received).await?;
             let folder = Arc::clone(folder);
@@ -210,9 +214,9 @@ impl Known {
         Ok(Self { arrived, hashes, left_out })
     }
 
-    /// Whether nothing that arrived is to get a name here.
-    fn is_left_out(&self) -> bool {
-        self.arrived.iter().all(|index| self.left_out.contains(index))
+    /// What arrived and is to get a name here.
+    fn wanted(&self) -> impl Iterator<Item = &EntryIndex> {
+        self.arrived.iter().filter(|index| !self.left_out.contains(index))
     }
 
     fn compare(&self, folder: &Folder, receipt: &ReceiptFile) -> Result<u64, Failure> {
