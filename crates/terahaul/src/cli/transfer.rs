@@ -1,5 +1,6 @@
 //! Flags of `send`, `receive` and `verify`.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, Transport};
 
 use crate::exit::Failure;
+use crate::output::printable;
 use crate::settings::{
     Channels, parse_address, parse_channels, parse_compress, parse_priority, parse_transport,
 };
@@ -22,6 +24,24 @@ pub struct FilterArgs {
     /// Leave out what matches this glob, written as in a .gitignore; may be given several times
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+}
+
+impl FilterArgs {
+    /// Whether there are no globs.
+    pub fn is_none(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+}
+
+/// As they are typed.
+impl Display for FilterArgs {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let flags = [("include", &self.include), ("exclude", &self.exclude)];
+        let typed = flags.into_iter().flat_map(|(flag, globs)| {
+            globs.iter().map(move |glob| format!("--{flag} '{}'", printable(glob.as_bytes())))
+        });
+        f.write_str(&typed.collect::<Vec<_>>().join(" "))
+    }
 }
 
 /// How bytes are moved.

@@ -43,6 +43,45 @@ fn only_what_the_globs_leave_is_sent() {
     assert!(!depot.path("dst/src/large.bin").exists() && !depot.path("dst/src/sub/many/41.bin").exists());
 }
 
+/// A glob that was mistyped made a transfer of nothing, and called it sent.
+#[test]
+fn globs_that_leave_nothing_are_refused_before_there_is_a_transfer() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    for globs in [&["src", "--include", "nothing*"][..], &["src/", "--exclude", "*"]] {
+        for more in [&[][..], &["--dry-run"]] {
+            let ran = depot.run(&[&["send"], globs, more].concat());
+            assert_eq!(ran.code, 2, "{globs:?} {more:?}: {}", ran.stdout);
+            let named = format!("{} '{}'", globs[1], globs[2]);
+            assert!(ran.stderr.contains(&named), "{named} in {}", ran.stderr);
+        }
+    }
+    assert!(!depot.run(&["list", "--json"]).stdout.contains("\"id\""), "no transfer was made");
+    std::fs::create_dir(depot.path("empty")).unwrap();
+    for empty in [&["empty/"][..], &["empty/", "--exclude", "*.tmp"], &["empty", "--exclude", "*.tmp"]] {
+        let link = depot.send(empty);
+        assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0, "{empty:?}");
+    }
+}
+
+/// What was sent may be removed here before the same command is run again.
+#[test]
+fn globs_that_leave_nothing_any_more_go_on_with_what_was_begun() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 32 << 20, 1);
+    let command = ["send", "src/", "--include", "*.bin"];
+    let mut sender = spawn(depot.command(&[&command[..], &["--limit", "6MB"]].concat()));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    std::fs::rename(depot.path("src/a.bin"), depot.path("src/other")).unwrap();
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = depot.run(&[&command[..], more].concat());
+        assert_ne!(ran.code, 2, "{}", ran.stderr);
+        assert!(!ran.stderr.contains("--include"), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_is_compressed_on_the_way_arrives_as_it_was_and_is_proven() {
     let depot = Depot::start();

@@ -13,9 +13,10 @@ use terahaul_tree::{Batch, Filter, Roots, walk};
 
 use super::awaited::{Awaited, Gone, MISSED, VANISHED, say_kept};
 use super::feed::{check_top, text_of};
-use super::mounted;
+use super::{left, mounted};
 use crate::api::{Api, EntryRecord};
 use crate::blocking::blocking;
+use crate::cli::FilterArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, counted};
 use crate::settings::DepotSettings;
@@ -39,7 +40,7 @@ struct Kept {
 
 pub async fn run(
     roots: Arc<Roots>,
-    filter: Filter,
+    (filter, globs): (Filter, FilterArgs),
     depot: Option<DepotSettings>,
     resume_key: &str,
     output: &Output,
@@ -50,13 +51,18 @@ pub async fn run(
     };
     let output = output.clone();
     blocking(move || {
+        let is_begun = present.as_ref().is_some_and(|present| present.transfer.is_some());
         let mut listing = Listing::new(present, &roots, output)?;
         let mut handled = Ok(());
         walk(&roots, &filter, 0, |batch| {
             handled = listing.handle_batch(batch);
             if handled.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        handled.map(|()| listing.finish())
+        handled?;
+        if listing.has_nothing() && !is_begun {
+            left::check_empty(&globs, &roots)?;
+        }
+        Ok(listing.finish())
     })
     .await?
 }
@@ -151,6 +157,10 @@ impl Listing {
             self.output.emit(&Event::Entry { entry: &ReceiptEntry::new(entry, None), present });
         }
         Ok(())
+    }
+
+    fn has_nothing(&self) -> bool {
+        self.count.entries == 0 && self.count.failed == 0
     }
 
     fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {

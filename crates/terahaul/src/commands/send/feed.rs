@@ -11,6 +11,7 @@ use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
 use terahaul_wire::BatchBuilder;
+use tokio::sync::oneshot;
 
 use super::ahead::Ahead;
 use super::awaited::{Awaited, Gone, MISSED, VANISHED, say_kept, upwards};
@@ -71,11 +72,14 @@ struct State<'a> {
 }
 
 impl Feed {
-    /// Walks to the end.
-    pub fn run(self) -> Result<Fed, Failure> {
+    /// Walks to the end. `found` is told when something is found, and dropped where nothing is.
+    pub fn run(self, found: oneshot::Sender<()>) -> Result<Fed, Failure> {
+        let mut found = Some(found);
         let mut state = None;
         let mut stopped = None;
         let whole = walk(&self.roots, &self.filter, HELPERS, |batch| {
+            // Without globs nobody listens.
+            let _ = found.take().map(|found| found.send(()));
             if self.interrupt.is_set() {
                 return ControlFlow::Break(());
             }
@@ -92,6 +96,7 @@ impl Feed {
             None if !whole => Err(interrupted()),
             None => {
                 self.ahead.end();
+                drop(found);
                 match state {
                     Some(state) => state,
                     None => self.start()?,

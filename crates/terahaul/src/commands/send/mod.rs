@@ -4,6 +4,7 @@ mod ahead;
 mod awaited;
 mod dry_run;
 mod feed;
+mod left;
 mod mounted;
 mod prove;
 mod replaced;
@@ -21,10 +22,11 @@ use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Filter, RootError, Roots, TreeSource};
+use tokio::sync::oneshot;
 
 use crate::api::{Api, Transfer};
 use crate::blocking::{blocking, thread_failed};
-use crate::cli::SendArgs;
+use crate::cli::{FilterArgs, SendArgs};
 use crate::commands::depot;
 use crate::commands::named_link;
 use crate::commands::receipts;
@@ -61,7 +63,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
             Err(failure) if failure.code == NO_DEPOT => None,
             other => Some(other?),
         };
-        return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
+        return interrupt.guard(dry_run::run(roots, (filter, args.filter), depot, &key, output)).await;
     }
     let depot = depot?;
     receipts::check_place(args.receipt.as_deref())?;
@@ -73,7 +75,8 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         ..SendRequest::default()
     };
     let engine = (args.engine.options(), local);
-    let (job, walk) = Job::open(depot, request, engine, (roots, filter), output, interrupt).await?;
+    let (job, walk) =
+        Job::open(depot, request, engine, (roots, filter, &args.filter), output, interrupt).await?;
     let (fed, sent) = job.transfer(walk, output, interrupt).await?;
     let said = Cell::new(false);
     let say_link = || {
@@ -225,15 +228,17 @@ struct Walk {
 }
 
 impl Walk {
-    fn begin(feed: Feed) -> Self {
+    /// The second is told when something is found.
+    fn begin(feed: Feed) -> (Self, oneshot::Receiver<()>) {
+        let (found, is_found) = oneshot::channel();
         let counting = Arc::new(AtomicBool::new(true));
         let walking = Arc::clone(&counting);
         let fed = tokio::task::spawn_blocking(move || {
-            let fed = feed.run();
+            let fed = feed.run(found);
             walking.store(false, Ordering::Relaxed);
             fed
         });
-        Self { fed, counting }
+        (Self { fed, counting }, is_found)
     }
 }
 
@@ -243,7 +248,7 @@ impl Job {
         depot: DepotSettings,
         request: SendRequest,
         (options, local): (Options, LocalAddresses),
-        (roots, filter): (Arc<Roots>, Filter),
+        (roots, filter, globs): (Arc<Roots>, Filter, &FilterArgs),
         output: &Output,
         interrupt: &Interrupt,
     ) -> Result<(Self, Walk), Failure> {
@@ -261,7 +266,9 @@ impl Job {
             ahead: ahead.clone(),
             started,
         };
-        let walk = Walk::begin(feed);
+        let (walk, found) = Walk::begin(feed);
+        let key = request.resume_key.as_deref().unwrap_or_default();
+        interrupt.guard(left::check(found, globs, &roots, (&api, key))).await?;
         let asked = request.clone();
         let request = SendRequest { beginning: ahead.beginning(), ..request };
         let open = Sending::open(client, request, options, source.clone());
