@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::copy_rules::RuleArgs;
 use super::transfer::EngineArgs;
@@ -13,7 +13,7 @@ use crate::settings::{parse_port, parse_ports};
 #[derive(Debug, Args)]
 pub struct CopyArgs {
     /// What to copy, and at the end where to: paths, [user@]host:path, ssh://user@host:port/path, a depot or a link
-    #[arg(value_name = "SRC… DST", required = true, num_args = 1..)]
+    #[arg(value_name = "SRC… DST", required = true, num_args = 1.., value_hint = ValueHint::AnyPath)]
     pub paths: Vec<OsString>,
     /// Copy nothing: list what would be copied, and with --delete what would be removed
     #[arg(long, short = 'n')]
@@ -46,7 +46,7 @@ pub struct CopyArgs {
     #[allow(missing_docs)]
     pub filter: RuleArgs,
     /// Copy only what this file lists, one path a line below the source; - is stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "delete")]
+    #[arg(long, value_name = "FILE", conflicts_with = "delete", value_hint = ValueHint::FilePath)]
     pub files_from: Option<OsString>,
     /// Lines of --files-from, --include-from and --exclude-from end with a NUL byte
     #[arg(long, short = '0')]
@@ -58,7 +58,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub no_whole_file: bool,
     /// Keep what is not complete in this folder, relative to the destination
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub partial_dir: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -159,10 +159,10 @@ pub struct SshArgs {
     #[arg(long = "rsh", short = 'e', value_name = "COMMAND")]
     pub rsh: Option<String>,
     /// ssh's configuration file
-    #[arg(short = 'F', value_name = "FILE")]
+    #[arg(short = 'F', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// ssh's key file
-    #[arg(short = 'i', value_name = "FILE")]
+    #[arg(short = 'i', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
     /// Go through this host, or these hosts
     #[arg(short = 'J', value_name = "HOST")]

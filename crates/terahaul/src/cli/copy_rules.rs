@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use terahaul_tree::Sense;
 
 /// Rules as typed, in their order.
@@ -36,6 +36,7 @@ struct Flag {
     name: &'static str,
     value: &'static str,
     help: &'static str,
+    hint: ValueHint,
     make: fn(OsString) -> TypedRule,
 }
 
@@ -44,24 +45,28 @@ const FLAGS: [Flag; 4] = [
         name: "include",
         value: "PATTERN",
         help: "Copy what matches, as in rsync: the first rule that matches decides, and nothing else is left out for it",
+        hint: ValueHint::Other,
         make: |pattern| TypedRule::Pattern { sense: Sense::Include, pattern },
     },
     Flag {
         name: "exclude",
         value: "PATTERN",
         help: "Leave out what matches, as in rsync; --delete does not touch it either",
+        hint: ValueHint::Other,
         make: |pattern| TypedRule::Pattern { sense: Sense::Exclude, pattern },
     },
     Flag {
         name: "include-from",
         value: "FILE",
         help: "Read includes from a file, one a line; - is stdin",
+        hint: ValueHint::FilePath,
         make: |file| TypedRule::File { sense: Sense::Include, file },
     },
     Flag {
         name: "exclude-from",
         value: "FILE",
         help: "Read excludes from a file, one a line; - is stdin",
+        hint: ValueHint::FilePath,
         make: |file| TypedRule::File { sense: Sense::Exclude, file },
     },
 ];
@@ -91,6 +96,7 @@ impl Args for RuleArgs {
                     .long(flag.name)
                     .value_name(flag.value)
                     .help(flag.help)
+                    .value_hint(flag.hint)
                     .action(ArgAction::Append)
                     // As `- *.tmp`, which is a rule of rsync's, does.
                     .allow_hyphen_values(true)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use terahaul_core::ByteCount;
 
 use crate::settings::{parse_listen, parse_size};
@@ -12,16 +12,16 @@ use crate::settings::{parse_listen, parse_size};
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Folder for the depot's data: database, keys, transfers
-    #[arg(long, value_name = "DIR", default_value = "terahaul-data")]
+    #[arg(long, value_name = "DIR", default_value = "terahaul-data", value_hint = ValueHint::DirPath)]
     pub data: PathBuf,
     /// Address and port to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8750", value_parser = parse_listen)]
     pub listen: SocketAddr,
     /// Certificate chain in PEM, leaf first; without one the depot makes and keeps its own, which clients pin
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub tls_key: Option<PathBuf>,
     /// The address that others reach this depot by, for links and the page: https://HOST[:PORT]
     #[arg(long, value_name = "URL")]

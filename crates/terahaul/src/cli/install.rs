@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use clap_complete::Shell;
 
 /// `terahaul completions`
@@ -16,5 +16,6 @@ pub struct CompletionsArgs {
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// The folder to write them into
+    #[arg(value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use terahaul_core::ByteCount;
 
 use crate::settings::parse_size;
@@ -31,7 +31,7 @@ pub struct InfoArgs {
     #[arg(long)]
     pub summary: bool,
     /// Keep the signed receipt of a transfer that has ended in this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub receipt: Option<PathBuf>,
 }
 

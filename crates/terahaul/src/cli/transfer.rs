@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use terahaul_core::{Compress, Priority, Rate};
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, Transport};
@@ -90,7 +90,7 @@ impl EngineArgs {
 #[derive(Debug, Args)]
 pub struct SendArgs {
     /// Files and folders; `dir` arrives as a folder of that name, `dir/` and `.` as what is in them
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
     /// The depot, where it is not TERAHAUL_URL or the last login
     #[arg(long, value_name = "URL")]
@@ -102,7 +102,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub expire_days: Option<u32>,
     /// Keep the signed receipt in this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub receipt: Option<PathBuf>,
     /// Send nothing: list what would be sent, and what the depot has already
     #[arg(long, short = 'n')]
@@ -122,13 +122,13 @@ pub struct ReceiveArgs {
     #[arg(value_name = "LINK-or-ID")]
     pub link: String,
     /// Folder to receive into; it is made if it is not there
-    #[arg(value_name = "DIR", default_value = ".")]
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Replace files and links that are there already, whatever is in them
     #[arg(long)]
     pub overwrite: bool,
     /// Keep the signed receipt in this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub receipt: Option<PathBuf>,
     /// Receive nothing: list what would be received
     #[arg(long, short = 'n')]
@@ -145,10 +145,10 @@ pub struct ReceiveArgs {
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// A receipt's file, which needs no network, or a link in quotes, - to read the link from stdin, or an identifier
-    #[arg(value_name = "RECEIPT-or-LINK-or-ID")]
+    #[arg(value_name = "RECEIPT-or-LINK-or-ID", value_hint = ValueHint::FilePath)]
     pub against: String,
     /// The folder that the files were received into, or sent from
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
     /// Also name what is in DIR and not in the receipt
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -14,7 +14,7 @@ use crate::output::{Event, Output};
 
 pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "terahaul", &mut script);
+    clap_complete::generate(args.shell, &mut offered(), "terahaul", &mut script);
     let mut text = String::from_utf8_lossy(&script).trim_end().to_owned();
     if args.shell == Shell::Bash {
         text = with_files(&text);
@@ -22,6 +22,26 @@ pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Fail
     let result = serde_json::json!({ "shell": args.shell.to_string(), "text": text });
     output.emit(&Event::Done { command: "completions", result, text });
     Ok(Exit::Ok)
+}
+
+/// The command line as shells offer it.
+fn offered() -> Command {
+    hinted_below(Cli::command())
+}
+
+fn hinted_below(command: Command) -> Command {
+    command.mut_args(hinted).mut_subcommands(hinted_below)
+}
+
+/// Where it is not said that a value is a file's name it is none, and a shell is not to offer files for it, or whatever else it has. A
+/// command's own arguments may be anything.
+fn hinted(arg: Arg) -> Arg {
+    let is_open = arg.get_value_hint() == ValueHint::Unknown && arg.get_possible_values().is_empty();
+    if is_open && arg.get_action().takes_values() && !arg.is_last_set() {
+        arg.value_hint(ValueHint::Other)
+    } else {
+        arg
+    }
 }
 
 /// The library's answers an empty word with all flags, and bash offers files only where there is no answer.
@@ -111,6 +131,25 @@ fn as_it_stands(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn script(shell: Shell) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut offered(), "terahaul", &mut script);
+        String::from_utf8(script).unwrap()
+    }
+
+    /// What zsh does by itself for a command named 'terahaul' may be to offer the names of commands.
+    #[test]
+    fn zsh_offers_files_where_files_are_meant_and_nothing_where_they_are_not() {
+        let script = script(Shell::Zsh);
+        let files = ["'*::paths", "--receipt=[", "--files-from=[", "--exclude-from=[", "--data=[", "'::dir"];
+        for meant in files {
+            let lines = || script.lines().filter(|line| line.contains(meant));
+            assert!(lines().next().is_some() && lines().all(|line| line.contains(":_files")), "{meant}");
+        }
+        let open: Vec<_> = script.lines().filter(|line| line.contains(":_default'")).collect();
+        assert!(open.iter().all(|line| line.contains("command")), "{open:?}");
+    }
 
     #[test]
     fn every_command_has_a_page_with_its_examples_as_they_are_typed() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use terahaul_lab::compare::{Cell, CompareError, NamedPath, News, Outcome, Plan, Results, Run, compare};
@@ -62,7 +62,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PEER,…", value_delimiter = ',', required_unless_present = "list")]
     pub with: Vec<String>,
     /// Folder for the results
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "dry_run"])]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "dry_run"], value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
     /// Measured runs of each, besides one to warm up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -77,7 +77,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub cut_after: u64,
     /// Folder for the files that are moved: in memory unless told otherwise
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm", value_hint = ValueHint::DirPath)]
     pub scratch: PathBuf,
     /// Say what would be measured
     #[arg(long)]
@@ -91,7 +91,7 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// The folder with results.json
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 }
 

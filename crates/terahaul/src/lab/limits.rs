@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use terahaul_lab::ciphers::{self, CipherSpeed, SIZES};
 use terahaul_lab::limits::{self, Limit, Measured, Plan};
 use terahaul_lab::machine::Machine;
@@ -39,7 +39,7 @@ measured; TLS seals 16 KiB at a time.";
 #[derive(Debug, Args)]
 pub struct LimitsArgs {
     /// Measure this folder too; may be given several times. Files in memory are always measured
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Vec<PathBuf>,
     /// How long each part is repeated
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_duration)]

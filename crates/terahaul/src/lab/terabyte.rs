@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use terahaul_core::ByteCount;
 use terahaul_depot::DepotError;
 use terahaul_lab::machine::Machine;
@@ -36,7 +36,7 @@ pub struct TerabyteArgs {
     #[arg(long, default_value = "1TB", value_parser = parse_size)]
     pub size: ByteCount,
     /// Keep how far it is here, so that the same command goes on after a stop
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state: Option<PathBuf>,
     /// What the bytes are made from
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use terahaul_core::{ByteCount, Priority, TransferId, Transport};
 use terahaul_lab::path::read_duration;
 use terahaul_lab::probe::measuring::{Plan, Reached, Upload, download, here, reach};
@@ -55,7 +55,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub files: Option<u64>,
     /// Measure the disk here, too, in this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
     /// How long to measure each direction; 4 s where the round trip is not long
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
