@@ -148,7 +148,8 @@ Examples:
   terahaul remove 2vqkzwy7s5h3m4n6p7q2r3s4tq
       The depot forgets the transfer; its link leads nowhere.
   terahaul list --json | jq -r 'select(.state == \"partial\") | .id' |
-      xargs terahaul remove --dry-run";
+      xargs -r terahaul remove --dry-run
+      All that arrived in part; with -r nothing is run where there is none.";
 
 /// After the flags of `token`.
 pub const TOKEN: &str = "\
