@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     keep_owner_rights();
     let (command, typed): (_, Vec<_>) = (Cli::command(), std::env::args_os().collect());
     let taken = cli::rsync_words::complete(&command, typed.clone()).and_then(Cli::try_parse_from);
-    let cli = match taken.map_err(|error| cli::other_tools::explain(&command, &typed, error)) {
+    let explained = |error| cli::other_tools::explain(&command, &typed, error);
+    let cli = match taken.map_err(explained).map_err(|error| cli::hidden::leave_out(&command, error)) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),
     };

@@ -80,6 +80,11 @@ pub fn ready() -> Vec<ReadyPath> {
     ]
 }
 
+/// Their names.
+pub fn names() -> Vec<&'static str> {
+    ready().iter().map(|path| path.name).collect()
+}
+
 /// The ready path of that name.
 pub fn find(name: &str) -> Option<PathSpec> {
     ready().into_iter().find(|path| path.name == name).map(|path| path.spec)

@@ -3,6 +3,7 @@
 mod copy;
 mod copy_rules;
 mod depot;
+pub mod hidden;
 mod install;
 mod manage;
 pub mod other_tools;

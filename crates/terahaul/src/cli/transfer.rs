@@ -12,7 +12,7 @@ use terahaul_net::client::{Options, Transport};
 use crate::exit::Failure;
 use crate::output::printable;
 use crate::settings::{
-    Channels, parse_address, parse_channels, parse_compress, parse_priority, parse_transport,
+    Channels, Words, parse_address, parse_channels, parse_compress, parse_priority, parse_transport,
 };
 
 /// Which entries.
@@ -48,19 +48,19 @@ impl Display for FilterArgs {
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
     /// Parallel data channels: a number up to 64, or auto
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_channels)]
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), hide_possible_values = true)]
     pub channels: Channels,
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
     #[arg(long, value_name = "RATE", visible_alias = "max-rate")]
     pub limit: Option<Rate>,
     /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --max-rate that rate, whatever is lost
-    #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = parse_priority)]
+    #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = Words::new(|| vec!["fair", "background", "full"], parse_priority), hide_possible_values = true)]
     pub priority: Priority,
     /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19 (-z3, --compress=3)
-    #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
+    #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = Words::new(|| vec!["auto", "no", "yes"], parse_compress), hide_possible_values = true)]
     pub compress: Compress,
     /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; auto, tcp and on long paths whichever delivers more; tcp+udp, that on any path
-    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = parse_transport)]
+    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = Words::new(|| vec!["auto", "tcp", "udp", "tcp+udp"], parse_transport), hide_possible_values = true)]
     pub transport: Transport,
     /// Leave from these addresses of this machine, with commas between them: several are as many network paths, whose rates add up over udp
     #[arg(long, value_name = "ADDR,…", value_delimiter = ',', value_parser = parse_address)]

@@ -24,9 +24,12 @@ pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Fail
     Ok(Exit::Ok)
 }
 
-/// The command line as shells offer it.
+/// The command line as shells offer it: with no command that nobody types.
 fn offered() -> Command {
-    hinted_below(Cli::command())
+    let whole = Cli::command();
+    let shown = whole.get_subcommands().filter(|below| !below.is_hide_set()).cloned();
+    let command = Command::new("terahaul").version(env!("CARGO_PKG_VERSION"));
+    hinted_below(command.args(whole.get_arguments().cloned()).subcommands(shown))
 }
 
 fn hinted_below(command: Command) -> Command {
@@ -149,6 +152,20 @@ mod tests {
         }
         let open: Vec<_> = script.lines().filter(|line| line.contains(":_default'")).collect();
         assert!(open.iter().all(|line| line.contains("command")), "{open:?}");
+    }
+
+    #[test]
+    fn shells_offer_words_where_words_are_meant_and_no_command_that_nobody_types() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            for word in ["tcp+udp", "background", "very-lossy", "rsync-ssh"] {
+                assert!(script.contains(word), "{shell} {word}");
+            }
+            let far = ["terahaul,far)", "'far:", "(far)", "-a \"far\"", "cp far "];
+            let is_far = |line: &&str| far.iter().any(|far| line.contains(far));
+            assert_eq!(script.lines().find(is_far), None, "{shell}");
+            assert!(script.contains("version"), "{shell}");
+        }
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! `terahaul lab compare` and `terahaul lab report`: real programs side by side on emulated paths.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::builder::StringValueParser;
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use terahaul_lab::compare::{Cell, CompareError, NamedPath, News, Outcome, Plan, Results, Run, compare};
+use terahaul_lab::path::ready;
 use terahaul_lab::peer::{self, Availability};
 use terahaul_lab::report;
 use terahaul_lab::work::{Direction, WorkSpec};
@@ -18,6 +21,7 @@ use super::{failure, need_namespaces};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
+use crate::settings::Words;
 
 /// After the flags of `lab compare`.
 pub const COMPARE: &str = "\
@@ -52,14 +56,14 @@ Examples:
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// Paths: names from 'terahaul lab path list', each with changes if need be: lossy+rtt=50ms
-    #[arg(long, value_name = "PATH,…", value_delimiter = ',', required_unless_present = "list")]
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',', required_unless_present = "list", value_parser = Words::new(ready::names, NamedPath::from_str), hide_possible_values = true)]
     pub path: Vec<NamedPath>,
     /// Work: file[:SIZE], tree[:FILES|:FOLDER], tar[:…], update[:…], again[:…], edited[:SIZE],
     /// inserted[:SIZE], small[:FILES], batch[:FILESxSIZE], meta[:FILES]
     #[arg(long, value_name = "WORK,…", value_delimiter = ',', required_unless_present = "list")]
     pub work: Vec<WorkSpec>,
     /// Peers, or 'all' for those that are on this machine; ratios are to the first
-    #[arg(long, value_name = "PEER,…", value_delimiter = ',', required_unless_present = "list")]
+    #[arg(long, value_name = "PEER,…", value_delimiter = ',', required_unless_present = "list", value_parser = Words::new(peers, StringValueParser::new()), hide_possible_values = true)]
     pub with: Vec<String>,
     /// Folder for the results
     #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "dry_run"], value_hint = ValueHint::DirPath)]
@@ -68,7 +72,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
     /// Which way: put (from the client), get, or both
-    #[arg(long, value_name = "WAY,…", value_delimiter = ',', default_value = "put,get")]
+    #[arg(long, value_name = "WAY,…", value_delimiter = ',', default_value = "put,get", value_parser = Words::new(|| vec!["put", "get"], Direction::from_str), hide_possible_values = true)]
     pub direction: Vec<Direction>,
     /// TCP's congestion control, such as cubic,bbr: each path with each; otherwise the kernel's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -85,6 +89,12 @@ pub struct CompareArgs {
     /// List the peers, and which of them are on this machine
     #[arg(long)]
     pub list: bool,
+}
+
+/// What `--with` takes.
+fn peers() -> Vec<&'static str> {
+    let known = peer::all(Path::new("terahaul"));
+    std::iter::once("all").chain(known.iter().map(|peer| peer.name())).collect()
 }
 
 /// `terahaul lab report`

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::builder::StringValueParser;
 use clap::{Args, Subcommand};
 use terahaul_core::{ByteCount, Rate};
 use terahaul_lab::path::{LossSpec, QueueSpec, ReorderSpec, read_duration, ready};
@@ -18,7 +19,7 @@ use super::{failure, need_namespaces};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
-use crate::settings::parse_size;
+use crate::settings::{Words, parse_size};
 
 /// After the flags of `lab path`.
 pub const HELP: &str = "\
@@ -78,7 +79,7 @@ pub enum PathCommand {
 #[derive(Debug, Default, PartialEq, Args)]
 pub struct SpecArgs {
     /// A ready path to begin with ('terahaul lab path list'); the other flags change it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Words::new(ready::names, StringValueParser::new()), hide_possible_values = true)]
     pub path: Option<String>,
     /// The bottleneck from the near end to the far one, such as 1gbit; IP headers count
     #[arg(long)]

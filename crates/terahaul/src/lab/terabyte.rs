@@ -14,7 +14,7 @@ use crate::commands::watch::{Waited, interrupted, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, long};
-use crate::settings::{Channels, parse_channels, parse_size};
+use crate::settings::{Channels, Words, parse_channels, parse_size};
 
 /// After the flags of `lab terabyte`.
 pub const HELP: &str = "\
@@ -42,7 +42,7 @@ pub struct TerabyteArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Parallel data channels, 1 to 64, or auto
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_channels)]
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), hide_possible_values = true)]
     pub channels: Channels,
 }
 

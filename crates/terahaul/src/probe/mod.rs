@@ -22,7 +22,7 @@ use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
-use crate::settings::{DepotSettings, Environment, LoginFile, parse_size, parse_transport};
+use crate::settings::{DepotSettings, Environment, LoginFile, Words, parse_size, parse_transport};
 use report::{NotMeasured, Report};
 use target::Target;
 use temporary::Temporary;
@@ -61,7 +61,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
     pub time: Option<Duration>,
     /// What to measure over: auto is TCP, and UDP where a transfer would try it
-    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = parse_transport)]
+    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = Words::new(|| vec!["auto", "tcp", "udp", "tcp+udp"], parse_transport), hide_possible_values = true)]
     pub transport: Transport,
 }
 

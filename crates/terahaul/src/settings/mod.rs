@@ -12,6 +12,7 @@ mod resume_key;
 mod size;
 mod target;
 mod transport;
+mod words;
 
 pub use bind::parse_address;
 pub use channels::{Channels, parse_channels};
@@ -25,3 +26,4 @@ pub use resume_key::resume_key;
 pub use size::parse_size;
 pub use target::{Target, read_one_line};
 pub use transport::parse_transport;
+pub use words::Words;
