@@ -118,8 +118,13 @@ fn synopsis(usage: &str) -> String {
 
 /// A flag with its other names, which the library leaves out.
 fn with_aliases(arg: Arg) -> Arg {
-    let Some(aliases) = arg.get_visible_aliases().filter(|aliases| !aliases.is_empty()) else { return arg };
-    let names: Vec<_> = aliases.iter().map(|alias| format!("--{alias}")).collect();
+    let short = arg.get_visible_short_aliases().unwrap_or_default().into_iter();
+    let long = arg.get_visible_aliases().unwrap_or_default().into_iter();
+    let names: Vec<_> =
+        short.map(|alias| format!("-{alias}")).chain(long.map(|alias| format!("--{alias}"))).collect();
+    if names.is_empty() {
+        return arg;
+    }
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     arg.help(format!("{help} (also {})", names.join(", ")))
 }
@@ -180,6 +185,7 @@ mod tests {
         assert!(page("terahaul-token-create.1").contains("quota"));
         assert!(page("terahaul-send.1").contains("\nterahaul send [OPTIONS] <PATH>...\n"));
         assert!(page("terahaul-send.1").contains("\\-\\-max\\-rate"), "the text of others names it");
+        assert!(page("terahaul-cp.1").contains("(also \\-R)"), "{}", page("terahaul-cp.1"));
         assert!(!dir.path().join("terahaul-far.1").exists(), "ssh starts it, nobody types it");
         assert_eq!(as_it_stands(".x\n'a\\b'"), "\\&.x\n\\(aqa\\eb\\(aq");
     }
