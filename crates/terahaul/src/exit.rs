@@ -95,6 +95,14 @@ impl Failure {
     /// Reading or writing a local file failed.
     pub fn file(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let (ErrorKind::NotFound, "written", Some(folder)) = (error.kind(), action, folder) {
+            let (path, folder) = (path.display(), folder.display());
+            let message = format!(
+                "{path} could not be written, as there is no folder {folder}: make it, or check the spelling"
+            );
+            return Self::new(Exit::NotFound, message);
+        }
         let (exit, remedy) = match error.kind() {
             ErrorKind::NotFound => (Exit::NotFound, "check the spelling"),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {

@@ -45,7 +45,7 @@ pub enum CompareError {
     #[error(transparent)]
     Work(#[from] WorkError),
     /// The results could not be written or read.
-    #[error("{path} could not be {action} ({source}): check its path, its permissions and the free space")]
+    #[error("{path} could not be {action} ({source}): {remedy}", remedy = remedy(action))]
     File {
         /// What was tried, in the past participle.
         action: &'static str,
@@ -64,6 +64,14 @@ pub enum CompareError {
         /// What is wrong with it.
         detail: String,
     },
+}
+
+/// Only what is written takes space.
+fn remedy(action: &str) -> &'static str {
+    match action {
+        "created" | "written" => "check its path, its permissions and the free space",
+        _ => "check its path and its permissions",
+    }
 }
 
 impl CompareError {

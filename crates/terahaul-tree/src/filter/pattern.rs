@@ -19,7 +19,7 @@ const LONGEST: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Nothing, or `/` alone.
-    #[error("it is empty")]
+    #[error("there is no name in it, as there is in *.tmp or /cache/")]
     Empty,
     /// More than 4,096 bytes.
     #[error("it is longer than 4096 bytes")]

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::copy_rules::RuleArgs;
 use super::transfer::EngineArgs;
-use crate::settings::{parse_port, parse_ports};
+use crate::settings::{parse_port, parse_ports, whole};
 
 /// `terahaul cp`
 #[derive(Debug, Args)]
@@ -131,7 +131,7 @@ pub struct CompareArgs {
     #[arg(long, short = 'I')]
     pub ignore_times: bool,
     /// Take times that are so far apart for the same
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=86400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = whole::<u32>("seconds", 0..=86400), allow_negative_numbers = true)]
     pub modify_window: u32,
 }
 
@@ -142,7 +142,7 @@ pub struct DeleteArgs {
     #[arg(long, visible_aliases = ["del", "delete-after"])]
     pub delete: bool,
     /// With --delete, remove at most so many files and folders
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>("files and folders", 0..=u64::MAX), allow_negative_numbers = true)]
     pub max_delete: Option<u64>,
     /// With --delete, remove even if the source could not be read whole
     #[arg(long)]

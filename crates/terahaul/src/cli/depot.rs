@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use terahaul_core::ByteCount;
 
-use crate::settings::{parse_listen, parse_size};
+use crate::settings::{parse_listen, parse_size, whole};
 
 /// `terahaul serve`
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub overcommit: bool,
     /// Days that a transfer is kept, unless its sender asks for another time
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>("days", 1..=3650), allow_negative_numbers = true)]
     pub expire_days: u32,
 }
 

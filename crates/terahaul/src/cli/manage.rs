@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use terahaul_core::ByteCount;
 
-use crate::settings::parse_size;
+use crate::settings::{parse_size, whole};
 
 /// `terahaul list`
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// At most so many, newest first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>("transfers", 0..=u64::MAX), allow_negative_numbers = true)]
     pub max: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub struct ExtendArgs {
     #[arg(value_name = "ID", required = true)]
     pub ids: Vec<String>,
     /// Days from now until the depot removes them
-    #[arg(long, value_name = "N", required = true, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "N", required = true, value_parser = whole::<u32>("days", 1..=3650), allow_negative_numbers = true)]
     pub expire_days: u32,
     /// The depot, where it is not TERAHAUL_URL or the last login
     #[arg(long, value_name = "URL")]
@@ -122,7 +122,7 @@ pub struct TokenCreateArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub quota: Option<ByteCount>,
     /// Days until it ends
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>("days", 1..=36500), allow_negative_numbers = true)]
     pub expire_days: Option<u32>,
 }
 
@@ -141,6 +141,6 @@ pub struct TokenExtendArgs {
     #[arg(value_name = "ID", required = true)]
     pub ids: Vec<String>,
     /// Days from now until they end
-    #[arg(long, value_name = "N", required = true, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    #[arg(long, value_name = "N", required = true, value_parser = whole::<u32>("days", 1..=36500), allow_negative_numbers = true)]
     pub expire_days: u32,
 }

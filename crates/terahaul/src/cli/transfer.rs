@@ -12,7 +12,7 @@ use terahaul_net::client::{Options, Transport};
 use crate::exit::Failure;
 use crate::output::printable;
 use crate::settings::{
-    Channels, Words, parse_address, parse_channels, parse_compress, parse_priority, parse_transport,
+    Channels, Words, parse_address, parse_channels, parse_compress, parse_priority, parse_transport, whole,
 };
 
 /// Which entries.
@@ -48,10 +48,10 @@ impl Display for FilterArgs {
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
     /// Parallel data channels: a number up to 64, or auto
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), hide_possible_values = true)]
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), allow_negative_numbers = true, hide_possible_values = true)]
     pub channels: Channels,
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
-    #[arg(long, value_name = "RATE", visible_alias = "max-rate")]
+    #[arg(long, value_name = "RATE", visible_alias = "max-rate", allow_negative_numbers = true)]
     pub limit: Option<Rate>,
     /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --max-rate that rate, whatever is lost
     #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = Words::new(|| vec!["fair", "background", "full"], parse_priority), hide_possible_values = true)]
@@ -99,7 +99,7 @@ pub struct SendArgs {
     #[arg(long)]
     pub name: Option<String>,
     /// Days until the depot removes the transfer
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>("days", 1..=3650), allow_negative_numbers = true)]
     pub expire_days: Option<u32>,
     /// Keep the signed receipt in this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -11,7 +11,9 @@ use crate::blocking::blocking;
 use crate::cli::LoginArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, printable};
-use crate::settings::{DepotSettings, LoginFile, check_token, read_one_line};
+use crate::settings::{DepotSettings, LoginFile, NOTHING_PIPED, check_token, read_one_line};
+
+const NOTHING_TYPED: &str = "no token was given: run the command again, and type or paste the token where it asks, which does not show it";
 
 /// Stores a token only once the depot has accepted it.
 pub async fn run(args: LoginArgs, output: &Output) -> Result<Exit, Failure> {
@@ -26,7 +28,8 @@ pub async fn run(args: LoginArgs, output: &Output) -> Result<Exit, Failure> {
         // Without a terminal on stderr the user sees no question, and can answer it all the same.
         let _ = write!(std::io::stderr(), "Token for {} (not shown): ", endpoint.base_url());
     }
-    let read = blocking(read_one_line).await;
+    let nothing = if silence.is_some() { NOTHING_TYPED } else { NOTHING_PIPED };
+    let read = blocking(|| read_one_line(nothing)).await;
     drop(silence);
     let token = read??;
     if !token.starts_with("tht_") {

@@ -21,7 +21,7 @@ use super::{failure, need_namespaces};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
-use crate::settings::Words;
+use crate::settings::{Words, whole};
 
 /// After the flags of `lab compare`.
 pub const COMPARE: &str = "\
@@ -69,7 +69,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "dry_run"], value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
     /// Measured runs of each, besides one to warm up
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>("runs", 1..=1000), allow_negative_numbers = true)]
     pub runs: u32,
     /// Which way: put (from the client), get, or both
     #[arg(long, value_name = "WAY,…", value_delimiter = ',', default_value = "put,get", value_parser = Words::new(|| vec!["put", "get"], Direction::from_str), hide_possible_values = true)]
@@ -78,7 +78,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cc: Vec<String>,
     /// Seconds after which a transfer is cut short and reported as a rate
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64>("seconds", 1..=u64::MAX), allow_negative_numbers = true)]
     pub cut_after: u64,
     /// Folder for the files that are moved: in memory unless told otherwise
     #[arg(long, value_name = "DIR", default_value = "/dev/shm", value_hint = ValueHint::DirPath)]

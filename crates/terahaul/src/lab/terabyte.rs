@@ -42,7 +42,7 @@ pub struct TerabyteArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Parallel data channels, 1 to 64, or auto
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), hide_possible_values = true)]
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = Words::new(|| vec!["auto"], parse_channels), allow_negative_numbers = true, hide_possible_values = true)]
     pub channels: Channels,
 }
 

@@ -22,7 +22,7 @@ use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
-use crate::settings::{DepotSettings, Environment, LoginFile, Words, parse_size, parse_transport};
+use crate::settings::{DepotSettings, Environment, LoginFile, Words, parse_size, parse_transport, whole};
 use report::{NotMeasured, Report};
 use target::Target;
 use temporary::Temporary;
@@ -52,7 +52,7 @@ pub struct ProbeArgs {
     #[arg(long, value_parser = parse_size)]
     pub size: Option<ByteCount>,
     /// … in so many files
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>("files", 1..=u64::MAX), allow_negative_numbers = true)]
     pub files: Option<u64>,
     /// Measure the disk here, too, in this folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

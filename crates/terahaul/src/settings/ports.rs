@@ -12,8 +12,10 @@ pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
 /// One port, of ssh on another host.
 pub fn parse_port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| {
-        "it is followed by ssh's port, as in scp; progress is always shown here, and what has arrived always kept".into()
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    port.ok_or_else(|| match is_number {
+        true => "a port is a number from 1 to 65535".into(),
+        false => "it is followed by ssh's port, as in scp; progress is always shown here, and what has arrived always kept".into(),
     })
 }
 

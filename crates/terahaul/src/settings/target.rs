@@ -23,7 +23,7 @@ impl Target {
     /// Reads a link, an identifier (with the depot's settings), or `-` for one of them on stdin.
     pub async fn settle(text: &str, to: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
         let text = match text {
-            "-" => blocking(read_one_line).await??,
+            "-" => blocking(|| read_one_line(NOTHING_PIPED)).await??,
             text => text.trim().to_owned(),
         };
         if let Ok(transfer) = text.parse() {
@@ -38,9 +38,12 @@ impl Target {
     }
 }
 
+/// What is wrong where stdin is empty.
+pub const NOTHING_PIPED: &str = "nothing came from stdin: pipe the line in, or give it otherwise";
+
 /// One line of stdin, without the space around it. Longer than any link or token is refused. Blocks: whoever waits for it has to
-/// hear an interrupt meanwhile.
-pub fn read_one_line() -> Result<String, Failure> {
+/// hear an interrupt meanwhile. `nothing` is what is wrong where there is none.
+pub fn read_one_line(nothing: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let mut byte = [0];
     let mut stdin = std::io::stdin().lock();
@@ -59,7 +62,7 @@ pub fn read_one_line() -> Result<String, Failure> {
     let text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin does not hold text"))?;
     let text = text.trim();
     if text.is_empty() {
-        return Err(Failure::usage("nothing came from stdin: pipe the line in, or give it otherwise"));
+        return Err(Failure::usage(nothing));
     }
     Ok(text.to_owned())
 }

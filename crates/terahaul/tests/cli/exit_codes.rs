@@ -23,6 +23,47 @@ fn mistakes_on_the_command_line_are_2() {
     }
 }
 
+/// Of a negative number it was said that it could be passed behind '--', as which it would name a file.
+#[test]
+fn what_is_mistyped_is_told_what_it_could_be() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("x"), "x").unwrap();
+    for (line, said) in [
+        ("send x --limit -1", "unit"),
+        ("cp x y --limit -1", "unit"),
+        ("send x --channels -1", "from 1 to 64"),
+        ("send x --expire-days -1", "of days from 1 to 3650"),
+        ("extend x --expire-days 0", "of days from 1 to 3650"),
+        ("cp a b --delete --max-delete -1", "of files and folders, 0 or more"),
+        ("cp a b --delete --max-delete x", "of files and folders, 0 or more"),
+        ("cp a b --modify-window x", "of seconds from 0 to 86400"),
+        ("list --max x", "of transfers, 0 or more"),
+        ("cp -P 99999 a b:", "from 1 to 65535"),
+        ("cp -P a b:", "followed by ssh's port"),
+        ("cp a b --exclude /", "there is no name in it"),
+        ("send x --receipt nodir/x", "there is no folder nodir: make it"),
+    ] {
+        let mut command = terahaul(home.path());
+        command
+            .args(line.split(' '))
+            .env("TERAHAUL_TOKEN", "tht_x")
+            .env("TERAHAUL_URL", "https://127.0.0.1:1");
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said) && !ran.stderr.contains("-- -1"), "{line}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_report_of_no_results_is_told_what_to_look_at() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = terahaul(home.path());
+    command.args(["lab", "report", "nodir"]);
+    let ran = Ran::of(command);
+    assert_eq!(ran.code, 5, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nodir") && !ran.stderr.contains("free space"), "{}", ran.stderr);
+}
+
 /// A script would take a mistyped command for files that have changed.
 #[test]
 fn what_is_no_receipt_is_2_and_a_damaged_one_is_8() {

@@ -118,6 +118,18 @@ fn a_login_is_stored_privately_and_replaces_the_settings() {
     assert_eq!(listed.code, 0, "{}", listed.stderr);
 }
 
+/// Whoever sat before the question was told to pipe something in.
+#[test]
+fn a_question_that_is_not_answered_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let line = format!("{} login https://127.0.0.1:1", env!("CARGO_BIN_EXE_terahaul"));
+    let mut command = std::process::Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh").env("HOME", home.path());
+    let ran = Ran::with_input(command, "\n");
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    assert!(ran.stdout.contains("no token was given") && !ran.stdout.contains("stdin"), "{}", ran.stdout);
+}
+
 #[test]
 fn a_login_that_cannot_be_read_is_in_the_way_of_those_only_who_need_it() {
     let depot = Depot::start();
