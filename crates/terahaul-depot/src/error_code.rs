@@ -5,7 +5,7 @@ use terahaul_wire::ErrorCode;
 
 /// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // openapi.json says what each means, and docs/cli.md of what no request meets
+#[allow(missing_docs)] // openapi.json says what each means, but for those that no request is answered with
 pub enum ApiCode {
     Unauthenticated,
     TokenUnknown,
@@ -117,6 +117,27 @@ impl ApiCode {
             Self::Damaged => ("damaged", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
             Self::NewerData => ("newer_data", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
             Self::Internal => ("internal", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// What only the native protocol meets, which has fewer names, and what a depot ends with before it listens.
+    const NEVER_ANSWERED: [&str; 3] = ["sender_replaced", "not_here", "newer_data"];
+
+    #[test]
+    fn the_openapi_document_names_every_code_that_a_request_is_answered_with() {
+        let (table, _) = include_str!("error_code.rs").split_once("#[cfg(test)]").unwrap();
+        let rows = table.lines().filter(|line| line.contains(", Http::"));
+        let names: BTreeSet<_> = rows.filter_map(|line| line.split('"').nth(1)).collect();
+        assert!(names.len() > 40, "{names:?}");
+        let document = include_str!("../openapi.json");
+        for name in names {
+            let is_named = document.contains(&format!("`{name}`"));
+            assert_ne!(is_named, NEVER_ANSWERED.contains(&name), "{name}");
         }
     }
 }
