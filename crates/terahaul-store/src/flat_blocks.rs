@@ -117,7 +117,7 @@ impl BlockSource for FlatSource {
 /// Why bytes could not be read, to who can do nothing about the disk, and may have them the next time.
 fn said_of_reading(error: &StoreError) -> String {
     match error {
-        StoreError::Io(error) => format!("it cannot be read now: {error}"),
+        StoreError::Io(error) | StoreError::TooManyFiles(error) => format!("it cannot be read now: {error}"),
         other => other.to_string(),
     }
 }

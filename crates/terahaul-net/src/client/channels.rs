@@ -25,7 +25,8 @@ use terahaul_wire::{Opened, UdpAnswer, UdpOffer, WireError};
 
 /// Channels that fail in a row, where no other is open, before the session is started over.
 const MOST_FAILURES: u32 = 8;
-/// The same where the last failed for what this machine has not: a session that is started over has no more of it.
+/// The same where the last failed for what this machine has not. Where none has ever carried anything, a session that is started over has
+/// no more of it.
 const MOST_FAILURES_HERE: u32 = 4;
 /// UDP channels unless the user says how many. More carry no more over any line, but while one thread sends, another takes in what comes.
 const UDP_CHANNELS: u32 = 2;
@@ -85,6 +86,8 @@ pub(crate) struct Channels {
     options: Options,
     /// How many there are over UDP unless the user says.
     udp: u32,
+    /// Something has arrived for good, in any session.
+    has_carried: bool,
     /// Datagrams of the other end came, in any session.
     has_heard_udp: bool,
     /// No TCP channel is opened, and those that there are end after their blocks.
@@ -113,6 +116,7 @@ impl Channels {
             copied: 0,
             options,
             udp: UDP_CHANNELS,
+            has_carried: false,
             has_heard_udp: false,
             cut: false,
         }
@@ -323,8 +327,10 @@ impl Channels {
             }
             Unopened::Here(detail) => {
                 tracing::debug!("a data channel could not be opened: {detail}");
+                let message = || format!("no data channel can be opened: {detail}");
                 match open == 0 && self.backoff.failures() >= MOST_FAILURES_HERE {
-                    true => Err(ClientError::Local(format!("no data channel can be opened: {detail}"))),
+                    true if self.has_carried => Err(ClientError::Lacking(message())),
+                    true => Err(ClientError::Local(message())),
                     false => Ok(()),
                 }
             }
@@ -350,6 +356,7 @@ impl Channels {
 
     /// A channel works.
     pub fn handle_progress(&mut self) {
+        self.has_carried = true;
         self.backoff.handle_success();
     }
 

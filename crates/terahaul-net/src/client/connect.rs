@@ -193,7 +193,7 @@ impl Client {
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
         match remedy_of_too_many_files(error) {
-            Some(remedy) => ClientError::Local(format!("no connection can be opened ({error}): {remedy}")),
+            Some(remedy) => ClientError::Lacking(format!("no connection can be opened ({error}): {remedy}")),
             None => ClientError::Unreachable { host: self.host(), detail: error.to_string() },
         }
     }

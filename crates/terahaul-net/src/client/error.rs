@@ -144,6 +144,9 @@ pub enum ClientError {
     /// This end cannot go on.
     #[error("{0}")]
     Local(String),
+    /// This machine has no more sockets or threads just now, and others may give some back; tried again by the driver.
+    #[error("{0}")]
+    Lacking(String),
     /// A thread of this program panicked, or was not let begin as the program ends.
     #[error("a thread of this program failed ({0}): report this, and run the same command again")]
     Thread(#[from] JoinError),
@@ -185,7 +188,7 @@ impl ClientError {
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
             Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
+            Self::Destination(_) | Self::Local(_) | Self::Lacking(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
                 ErrorKind::Local
             }
             Self::Interrupted => ErrorKind::Interrupted,
@@ -210,7 +213,7 @@ impl ClientError {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Control(ControlError::Decode(_)) => false,
-            Self::Control(_) | Self::Unreachable { .. } | Self::Lost(_) => true,
+            Self::Control(_) | Self::Unreachable { .. } | Self::Lost(_) | Self::Lacking(_) => true,
             // Without a network no name is known, and it was known once.
             Self::Endpoint(EndpointError::Unknown(_)) => true,
             // Its interface may come back.

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -189,7 +190,11 @@ impl Shared {
         while !self.closed.load(Ordering::Relaxed) {
             let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta, age| {
                 if let Ok(header) = PacketHeader::decode(bytes) {
-                    self.hand(header.connection, bytes, meta, age);
+                    // One session's fault is not to silence all that share the socket: that one hears nothing more, and ends by itself.
+                    let hand = AssertUnwindSafe(|| self.hand(header.connection, bytes, meta, age));
+                    if catch_unwind(hand).is_err() {
+                        tracing::error!("datagrams of a session could not be taken in: report this");
+                    }
                 }
             });
             if let Err(error) = received {

@@ -37,7 +37,11 @@ async fn list_entries(api: &Api, transfer: TransferId, output: &Output) -> Resul
                     Ok(entry) => PathText::from(&entry.path),
                     Err(_) => PathText::from(record.entry.path.as_bytes()),
                 };
-                output.emit(&Event::Failure { path, cause: "failed", message: reason });
+                output.emit(&Event::Failure {
+                    path,
+                    cause: "failed",
+                    message: &format!("was not received: {reason}"),
+                });
             }
             _ => {
                 let present = Some(record.state == "complete");

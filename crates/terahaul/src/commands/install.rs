@@ -57,10 +57,10 @@ const WITHOUT_FLAGS: &str = r#"_terahaul_or_files() {
     _terahaul "$@"
     [[ $2 == -* ]] && return
     local word words=()
-    for word in "${COMPREPLY[@]}"; do
+    for word in ${COMPREPLY[@]+"${COMPREPLY[@]}"}; do
         [[ $word == -* ]] || words+=("$word")
     done
-    COMPREPLY=("${words[@]}")
+    COMPREPLY=(${words[@]+"${words[@]}"})
 }
 "#;
 

@@ -11,14 +11,24 @@ use crate::blocking::blocking;
 use crate::cli::FilterArgs;
 use crate::exit::Failure;
 
-/// Fails where the walk ends without having found anything, although something is there. What an earlier run has sent may be gone.
+/// Fails where the walk ends without having found anything, although something is there. What an earlier run has sent may be gone. The depot
+/// is asked meanwhile: in a large tree it may be long until something is found, and whoever may not send hears that before.
 pub async fn check(
-    found: oneshot::Receiver<()>,
+    mut found: oneshot::Receiver<()>,
     globs: &FilterArgs,
     roots: &Arc<Roots>,
     (api, resume_key): (&Api, &str),
 ) -> Result<(), Failure> {
-    if globs.is_none() || found.await.is_ok() || api.unfinished(resume_key).await?.is_some() {
+    if globs.is_none() {
+        return Ok(());
+    }
+    let goes_on = async { Ok::<_, Failure>(api.unfinished(resume_key).await?.is_some()) };
+    tokio::pin!(goes_on);
+    let may_go = tokio::select! {
+        is_found = &mut found => is_found.is_ok() || goes_on.await?,
+        goes_on = &mut goes_on => goes_on? || found.await.is_ok(),
+    };
+    if may_go {
         return Ok(());
     }
     let (globs, roots) = (globs.clone(), Arc::clone(roots));
