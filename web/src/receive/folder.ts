@@ -1,6 +1,6 @@
 /** A folder on this device that the person gave the page leave to write to. */
 
-/** A name that this device does not take. */
+/** A name that this device, or the browser, does not take. */
 export class NameRefused extends Error {}
 
 /** What tells a file from another that has its name. */
@@ -220,7 +220,8 @@ async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (cause) {
-    if (cause instanceof TypeError) throw new NameRefused("This device does not allow its name.");
+    // No disk has been asked by then: browsers have a list of their own of what no name may have in it.
+    if (cause instanceof TypeError) throw new NameRefused("The browser does not allow its name here: the zip has it.");
     if (cause instanceof DOMException && cause.name === "TypeMismatchError") {
       throw new NameRefused(`Something of another kind is in its place: move ${path} away.`);
     }

@@ -232,3 +232,14 @@ test("where a browser lets one at a time write to a file, another tab is refused
   await value.close();
   assert.deepEqual(texts, { movie: "whole" });
 });
+
+test("a name that the browser does not allow is not said to be refused by the device, and the zip is named, which has the file", async () => {
+  const root = {
+    getFileHandle: async () => {
+      throw new TypeError("Name is not allowed.");
+    },
+  };
+  const folder = new Folder(root as unknown as FileSystemDirectoryHandle);
+  const refused = { message: "The browser does not allow its name here: the zip has it." };
+  await assert.rejects(folder.create("back\\slash.txt"), (cause) => cause instanceof NameRefused && cause.message === refused.message);
+});
