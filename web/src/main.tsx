@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { linkOf } from "./views/address";
 import { App, Frame } from "./views/app";
 import { Receive } from "./views/receive";
 
@@ -12,12 +13,12 @@ for (const type of ["dragover", "drop"] as const) {
 }
 
 const root = document.getElementById("app")!;
-const received = /^\/t\/([^/]+)\/?$/.exec(location.pathname);
+const received = linkOf(location.pathname, location.hash);
 
 if (received) {
-  // `#<secret>` or `#<secret>&fp=<fingerprint>`; the fingerprint is for the command line.
-  const secret = location.hash.slice(1).split("&")[0] || null;
-  render(<Frame><Receive id={received[1]!} secret={secret} /></Frame>, root);
+  const { id, secret, clean } = received;
+  if (clean !== null) history.replaceState(null, "", clean);
+  render(<Frame><Receive id={id} secret={secret} /></Frame>, root);
   // Another link to the same transfer was opened here.
   addEventListener("hashchange", () => location.reload());
 } else {

@@ -80,3 +80,16 @@ test("a link is opened, and its list read, when the network is back", async (t) 
     await page.unroute(path);
   }
 });
+
+test("a link whose # was encoded on its way opens the transfer, and its secret goes out of the path", async (t) => {
+  const { depot, page } = await setUp(t);
+  const folder = await scratch(t);
+  await write(folder, { "set/one": 1000 });
+  await signIn(page, depot);
+  await startSending(page, [join(folder, "set")]);
+  const link = await arrived(page);
+  await page.context().clearCookies();
+  await page.goto(`${link.replace("#", "%23")}&fp=abc`);
+  await page.getByRole("heading", { name: "set", exact: true }).waitFor({ timeout: 5000 });
+  assert.equal(page.url(), `${link}&fp=abc`);
+});
