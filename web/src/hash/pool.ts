@@ -1,6 +1,7 @@
 /** A few hash workers; each task goes to the one with the least to do. */
 import type { BlockShape } from "../engine/address_space";
-import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, STARTED } from "./protocol";
+import { type Lack, hashing } from "./lack";
+import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, NO_WEBASSEMBLY, STARTED, type Start } from "./protocol";
 
 /** One hashes faster than most networks carry. */
 const MOST_WORKERS = 2;
@@ -17,6 +18,13 @@ export class HashError extends Error {}
 /** A worker did not start, or broke off. */
 export class WorkerFailed extends HashError {}
 
+/** No worker would start in this browser, however often it is tried. */
+export class CannotHash extends WorkerFailed {
+  constructor(readonly lack: Lack) {
+    super(`no ${lack}`);
+  }
+}
+
 interface Waiting {
   resolve(answer: HashAnswer): void;
   reject(error: HashError): void;
@@ -24,7 +32,8 @@ interface Waiting {
 
 /** A worker, and whether it has its script. */
 interface Running {
-  readonly worker: Worker;
+  /** `null` where the browser does not let the page start one. */
+  readonly worker: Worker | null;
   readonly started: Promise<void>;
 }
 
@@ -64,7 +73,7 @@ export class HashPool {
   close(): void {
     this.#closed = true;
     for (const { running, waiting } of this.#members) {
-      running?.worker.terminate();
+      running?.worker?.terminate();
       for (const { reject } of waiting.values()) reject(new HashError("closed"));
       waiting.clear();
     }
@@ -79,9 +88,11 @@ export class HashPool {
   #ask(request: HashRequest | MergeRequest, transfer: Transferable[]): Promise<HashAnswer> {
     if (this.#closed) return Promise.reject(new HashError("closed"));
     const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
+    const { worker } = this.#running(member);
+    if (!worker) return Promise.reject(new CannotHash("workers"));
     return new Promise((resolve, reject) => {
       member.waiting.set(request.id, { resolve, reject });
-      this.#running(member).worker.postMessage(request, transfer);
+      worker.postMessage(request, transfer);
     });
   }
 
@@ -91,26 +102,41 @@ export class HashPool {
   }
 
   #run(member: Member): Running {
-    const worker = new Worker(HASH_WORKER);
+    const worker = startWorker();
     const started = new Promise<void>((resolve, reject) => {
-      worker.onmessage = ({ data }: MessageEvent<HashAnswer | typeof STARTED>) => {
-        if (data === STARTED) return resolve();
-        member.waiting.get(data.id)?.resolve(data);
-        member.waiting.delete(data.id);
-      };
-      // Mostly its script did not arrive, as the network was lost: it is asked for again with the next task.
-      worker.onerror = () => {
+      if (!worker) return reject(new CannotHash("workers"));
+      const end = (failed: WorkerFailed) => {
         worker.terminate();
         member.running = null;
-        const failed = new WorkerFailed("the hash worker failed");
         reject(failed);
         for (const { reject } of member.waiting.values()) reject(failed);
         member.waiting.clear();
       };
+      worker.onmessage = ({ data }: MessageEvent<HashAnswer | Start>) => {
+        if (data === STARTED) return resolve();
+        if (data === NO_WEBASSEMBLY) {
+          hashing.handleLack("WebAssembly");
+          return end(new CannotHash("WebAssembly"));
+        }
+        member.waiting.get(data.id)?.resolve(data);
+        member.waiting.delete(data.id);
+      };
+      // Mostly its script did not arrive, as the network was lost: it is asked for again with the next task.
+      worker.onerror = () => end(new WorkerFailed("the hash worker failed"));
     });
     // Not everybody waits for that.
     started.catch(() => {});
     return { worker, started };
+  }
+}
+
+/** `null` where the browser's settings forbid it: to some that is an error right here. */
+function startWorker(): Worker | null {
+  try {
+    return new Worker(HASH_WORKER);
+  } catch {
+    hashing.handleLack("workers");
+    return null;
   }
 }
 

@@ -26,8 +26,13 @@ export interface HashedBlock {
   readonly files?: readonly string[];
 }
 
-/** The first message of a worker: it has its script. */
+/** The first message of a worker: it has its script, and BLAKE3 runs. */
 export const STARTED = "started";
+/** The same, and the browser does not run WebAssembly. */
+export const NO_WEBASSEMBLY = "no WebAssembly";
+
+/** What a worker says unasked. */
+export type Start = typeof STARTED | typeof NO_WEBASSEMBLY;
 
 export type HashAnswer =
   | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer[] }

@@ -1,19 +1,21 @@
 /** Waits for hash workers whose script comes over a network that may be lost. */
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
-import { type HashPool, WorkerFailed } from "./pool";
+import { CannotHash, type HashPool, WorkerFailed } from "./pool";
 
 /** Workers that do not start though their script is there: in a row. */
 const MOST_UNEXPLAINED = 3;
 
 /** Resolves when the workers of `pool` have their script, however often the connection breaks before; `lost` is told of each time. Rejects
- * with `WorkerFailed` where they do not start for another reason: the depot may have been upgraded, and the script be gone. */
+ * with `WorkerFailed` where they do not start for another reason: the depot may have been upgraded, and the script be gone, or the browser does not
+ * run it. */
 export function startHashers(pool: HashPool, signal: AbortSignal, lost: (error: DepotError) => void): Promise<void> {
   let unexplained = 0;
   const attempt = async () => {
     try {
       await pool.started();
     } catch (failed) {
+      if (failed instanceof CannotHash) throw failed;
       throw (await whyNot(signal)) ?? (++unexplained < MOST_UNEXPLAINED ? DepotError.network() : failed);
     }
   };

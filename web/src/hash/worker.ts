@@ -3,7 +3,7 @@ import wasm from "../../blake3/blake3.wasm";
 import { fromHex, toHex } from "../engine/hex";
 import { BLOCK_SIZE } from "../engine/units";
 import { Blake3 } from "./blake3";
-import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, STARTED } from "./protocol";
+import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, NO_WEBASSEMBLY, STARTED, type Start } from "./protocol";
 
 declare class FileReaderSync {
   readAsArrayBuffer(blob: Blob): ArrayBuffer;
@@ -11,15 +11,29 @@ declare class FileReaderSync {
 
 const scope = self as unknown as {
   onmessage: ((event: MessageEvent<HashRequest | MergeRequest>) => void) | null;
-  postMessage(message: HashAnswer | typeof STARTED, transfer: Transferable[]): void;
+  postMessage(message: HashAnswer | Start, transfer: Transferable[]): void;
 };
 // There is nothing else to do in this thread, and reading in turn costs less than reading ahead.
 const reader = new FileReaderSync();
-const loaded = Blake3.load(wasm as Uint8Array<ArrayBuffer>);
+/** `null` where it does not run: the page hears of that, and ends this. */
+const loaded = Blake3.load(wasm as Uint8Array<ArrayBuffer>).then(
+  (blake3) => {
+    scope.postMessage(STARTED, []);
+    return blake3;
+  },
+  (cause: unknown) => {
+    // What is there may be forbidden all the same, or too old for the module. Anything else, as a lack of memory, may be otherwise the next time.
+    const isForGood = typeof WebAssembly === "undefined" || cause instanceof WebAssembly.CompileError;
+    if (isForGood) scope.postMessage(NO_WEBASSEMBLY, []);
+    else reportError(cause);
+    return null;
+  },
+);
 
 scope.onmessage = async ({ data }) => {
+  const blake3 = await loaded;
+  if (!blake3) return;
   try {
-    const blake3 = await loaded;
     if ("merge" in data) {
       scope.postMessage({ id: data.id, merged: toHex(blake3.fileFromPieces(data.merge.map(fromHex))) }, []);
       return;
@@ -31,8 +45,6 @@ scope.onmessage = async ({ data }) => {
     scope.postMessage({ id: data.id, error: cause instanceof Error ? cause.name : String(cause) }, []);
   }
 };
-
-scope.postMessage(STARTED, []);
 
 /** Read at a time, of what is not kept: larger reads cost a browser much less a byte. */
 const READ = 4 * BLOCK_SIZE;

@@ -10,7 +10,8 @@ import { connectionsEach } from "../engine/channel_count";
 import { messageOf } from "../engine/message_of";
 import { type Job, type Wanted, halves, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
-import { HashError, HashPool, type Hashed, WorkerFailed } from "../hash/pool";
+import { cannotSave } from "../hash/lack";
+import { CannotHash, HashError, HashPool, type Hashed, WorkerFailed } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { startHashers } from "../hash/starting";
 import { Observable } from "../observable";
@@ -111,6 +112,11 @@ export class Receiver extends Observable {
   /** Says why it stopped. Something on the way may have refused a file, or the depot while the transfer is opened again: it is gone only
    * if the depot says so when it is asked for the transfer itself. */
   async #explain(error: unknown): Promise<void> {
+    if (error instanceof CannotHash) {
+      this.mayGoOn = false;
+      this.problem = { message: cannotSave(error.lack) };
+      return;
+    }
     if (!mayBeGone(error)) {
       const noWorker = error instanceof WorkerFailed && "The page cannot start what computes hashes: reload it.";
       this.problem = error instanceof DepotError ? error : { message: noWorker || messageOf(error) };

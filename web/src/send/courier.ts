@@ -6,7 +6,8 @@ import { LOOK, busyTabs } from "../api/tabs";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "../engine/units";
 import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
-import { type HashPool, WorkerFailed, taskOf } from "../hash/pool";
+import { cannotSend } from "../hash/lack";
+import { CannotHash, type HashPool, WorkerFailed, taskOf } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { Patience } from "./patience";
 import { put } from "./put";
@@ -164,7 +165,9 @@ export class Courier {
       this.#patience.handleRead(entriesOf(parts));
     } catch (error) {
       const explained = aborted || (await this.#handleUnread(chunk, parts));
-      if (error instanceof WorkerFailed) {
+      if (error instanceof CannotHash) {
+        this.events.refused(new DepotError("no_worker", cannotSend(error.lack), 0, false));
+      } else if (error instanceof WorkerFailed) {
         if (++this.#workerFailures === MOST_WORKER_FAILURES) {
           this.#workerFailures = 0;
           this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from the list of transfers.", 0, false));

@@ -10,6 +10,7 @@ import { plural } from "../engine/plural";
 import { isLost } from "../engine/resume";
 import { Tree, type TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
+import { cannotSave, hashing } from "../hash/lack";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
 import { Download } from "../ui/download";
@@ -38,7 +39,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [problem, setProblem] = useState<LinkProblem | null>(null);
   /** Why it is not all known yet, which is tried again. */
   const [hindrance, setHindrance] = useState<DepotError | null>(null);
-  /** Why a download was not begun. */
+  /** Why a download, or saving, was not begun. */
   const [refusal, setRefusal] = useState<LinkProblem | null>(null);
   const [selected, setSelected] = useState<TreeNode | null>(null);
   const [receiver, setReceiver] = useState<Receiver | null>(null);
@@ -116,6 +117,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   }, [link]);
 
   const intoFolder = async () => {
+    if (hashing.lack !== null) return setRefusal({ text: cannotSave(hashing.lack), maySignIn: false, gone: false });
     let handle: FileSystemDirectoryHandle;
     try {
       handle = await showDirectoryPicker({ mode: "readwrite" });

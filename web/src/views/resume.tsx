@@ -20,6 +20,7 @@ import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { Words } from "../ui/words";
+import { CannotSend, useLack } from "./cannot_send";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -48,6 +49,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   /** It is not as it was when somebody wanted to go on with it. */
   const [overtaken, setOvertaken] = useState(false);
   const left = useRef(new AbortController());
+  const lack = useLack();
   useObservable(selection);
   useFallbackFocus(heading, selection.empty);
   const read = async (signal: AbortSignal) => {
@@ -135,7 +137,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       {problem && <Notice kind="error">{problem}</Notice>}
       {elsewhere && <Notice kind="info">Another tab of this browser is sending it.</Notice>}
       {overtaken && <Notice kind="info">It was gone on with from elsewhere meanwhile: see what is left of it, then go on.</Notice>}
-      <DropZone selection={selection} compact={!selection.empty} />
+      {lack !== null ? <CannotSend lack={lack} /> : <DropZone selection={selection} compact={!selection.empty} />}
       <SelectionNotices selection={selection} />
       {mayFinish && (
         <Notice kind="info" below={<div class="buttons"><button class="primary" disabled={held} onClick={() => goOn([], true)}>Finish</button></div>}>
@@ -147,7 +149,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
           {plural(lost.length, "file")} did not arrive before. Choose {lost.length === 1 ? "it" : "them"} again, too, if {lost.length === 1 ? "it is" : "they are"} to be sent:
         </Notice>
       )}
-      {!selection.empty && (
+      {!selection.empty && lack === null && (
         <>
           <SelectionList selection={selection} />
           {!manifest && !problem && <Reading hindrance={hindrance} />}

@@ -16,6 +16,7 @@ import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { Words } from "../ui/words";
 import { TRANSFERS } from "./address";
+import { CannotSend, useLack } from "./cannot_send";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -48,6 +49,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
   const beginning = sender?.phase === "beginning" ? sender : null;
   const [unfinished, setUnfinished] = useState<Transfer | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
+  const lack = useLack();
   useObservable(selection);
   useEffect(() => {
     document.title = "Send · Terahaul";
@@ -88,6 +90,14 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
           You are signed in with a token that may only receive: see <a href={TRANSFERS}>{transfersTitle()}</a>. To send something, sign out, then sign in with
           one that may send.
         </Notice>
+      </main>
+    );
+  }
+  if (lack !== null) {
+    return (
+      <main>
+        <h1 ref={heading} tabIndex={-1}>Send</h1>
+        <CannotSend lack={lack} />
       </main>
     );
   }

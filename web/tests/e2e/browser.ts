@@ -31,6 +31,8 @@ interface Options extends BrowserContextOptions {
   bodiesAsTheyAre?: boolean;
   /** Pixels, as the browser is set: 16 where nobody has. */
   textSize?: number;
+  /** As where its settings forbid it. */
+  webAssembly?: boolean;
 }
 
 const launch = (args: readonly string[]) => chromium.launch({ executablePath: EXECUTABLE, args: [...ARGUMENTS, ...args], headless: true });
@@ -40,8 +42,9 @@ let shared: Promise<Browser> | null = null;
 after(async () => (await shared)?.close());
 
 /** A browser of somebody's own, for all that a page can see. */
-export async function openBrowser({ bodiesAsTheyAre = false, textSize = 16, ...options }: Options = {}): Promise<Session> {
-  const own = textSize === 16 ? null : await launch([`--blink-settings=defaultFontSize=${textSize}`]);
+export async function openBrowser({ bodiesAsTheyAre = false, textSize = 16, webAssembly = true, ...options }: Options = {}): Promise<Session> {
+  const set = [...(textSize === 16 ? [] : [`--blink-settings=defaultFontSize=${textSize}`]), ...(webAssembly ? [] : ["--js-flags=--jitless"])];
+  const own = set.length === 0 ? null : await launch(set);
   const browser = own ?? (await (shared ??= launch([])));
   const context = await browser.newContext({ acceptDownloads: true, ignoreHTTPSErrors: true, ...options });
   // The test runner's compiler wraps named functions in this, also those that are sent to the page.
