@@ -20,6 +20,8 @@ import { type SourceFailure, Sources } from "./sources";
 
 /** Failures reported in one call. */
 const MOST_FAILURES = 1000;
+/** What the depot answers where all that is to come is more than it takes. It hears of that batch by batch, so that it may have taken some. */
+const TOO_MUCH = ["quota_exceeded", "disk_full", "too_large", "too_many_entries"];
 /** Seconds that the depot may wait with finishing for what is under way. A line that needs longer for that gains nothing by it, and
  * what a depot lost without the page's knowledge is only missed after them. */
 const WAIT_TO_FINISH = 5;
@@ -46,6 +48,12 @@ export class Sender extends Observable {
   transfer!: Transfer;
   /** Whether the depot has taken it. Where it was closed before that, nothing of it is left there by then. */
   begun: Promise<boolean> = Promise.resolve(true);
+  /** `false` where all of what was chosen was too much for the depot, which has nothing of it then. Known once the depot was told of all, or this
+   * is closed. */
+  readonly taken: Promise<boolean>;
+  #handleTaken!: (taken: boolean) => void;
+  /** It was begun here. */
+  #isFresh = false;
   /** Why it stopped, or could not begin. */
   problem: string | null = null;
   /** It stopped as the depot has it no more. */
@@ -85,6 +93,7 @@ export class Sender extends Observable {
 
   private constructor(options: UploadOptions) {
     super();
+    this.taken = new Promise((resolve) => (this.#handleTaken = resolve));
     this.#hashers = hashersFor(options);
     this.upload = new Upload(options);
     this.upload.handleRoundTrip(roundTrip());
@@ -107,6 +116,7 @@ export class Sender extends Observable {
     const first = planned[0] ?? [];
     const sender = new Sender(options);
     sender.phase = "beginning";
+    sender.#isFresh = true;
     sender.#plan(planned);
     // Both ends lay the manifest out alike, so the first chunks are read and hashed by the time that the depot answers.
     const places = placesOf(first);
@@ -175,7 +185,7 @@ export class Sender extends Observable {
    * two would take each other's answers for their own. */
   #proceed(): void {
     this.#proceeding ??= this.#steps()
-      .catch((error: unknown) => this.#refused(error))
+      .catch((error: unknown) => (this.#isTooMuch(error) ? this.#giveBack(error) : this.#refused(error)))
       .finally(() => (this.#proceeding = null));
   }
 
@@ -190,6 +200,29 @@ export class Sender extends Observable {
     // A path that changed is taken again only once its earlier entry has failed.
     await this.#report();
     await this.#declare();
+  }
+
+  /** There is no room for all of it, and nothing of it is there yet. */
+  #isTooMuch(error: unknown): error is DepotError {
+    const isNew = this.#isFresh && !this.#sealed && this.progress().done === 0;
+    return isNew && error instanceof DepotError && TOO_MUCH.includes(error.code);
+  }
+
+  /** What the depot was told of counts as if it was there, and would be of no use to anybody. */
+  async #giveBack(error: DepotError): Promise<void> {
+    this.#courier.pause();
+    this.changed();
+    try {
+      await depot.remove(this.transfer.id, this.holder, this.#stop.signal);
+    } catch {
+      return this.#refused(error);
+    }
+    if (this.#stop.signal.aborted) return;
+    this.problem =
+      `The depot does not take all of this, so nothing was sent, and nothing of it is left there. Send less, or make room first. It says: ${error.message}`;
+    this.#unreported = [];
+    this.#handleTaken(false);
+    this.close();
   }
 
   /** Until it succeeds, saying why it does not. */
@@ -284,6 +317,7 @@ export class Sender extends Observable {
     }
     this.#courier.close();
     this.#hashers?.close();
+    this.#handleTaken(true);
     if (this.phase !== "done") this.phase = "closed";
     this.changed();
   }
@@ -303,6 +337,7 @@ export class Sender extends Observable {
       this.#courier.pump();
       this.#handlePlaced((await answer).entries);
     }
+    this.#handleTaken(true);
     this.#courier.pump();
     if (this.phase === "declaring") this.phase = "sending";
     this.changed();

@@ -116,7 +116,8 @@ export function App() {
     show(begun);
     if (!(await begun.begun)) return;
     setResuming(null);
-    setDraft(emptyDraft());
+    // What was too much is still chosen, so that some of it can be left out.
+    if (await begun.taken) setDraft(emptyDraft());
   };
   const goOnWith = (transfer: Transfer) => {
     if (!beginning) show(null);

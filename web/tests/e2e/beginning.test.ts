@@ -4,6 +4,7 @@ import { utimesSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
+import { write } from "./files";
 import { onlyTransfer, setUp } from "./rig";
 import { arrived, startSending } from "./steps";
 
@@ -124,4 +125,30 @@ test("the content of what was sent is shown beside its link, which stays", async
   await page.getByRole("link", { name: "Show its content" }).click();
   await (await opened).getByRole("button", { name: "Save into a folder" }).waitFor();
   assert.equal(await page.getByLabel("Anyone with this link can download it").inputValue(), link);
+});
+
+test("what is more than a quota allows leaves nothing in the depot, and is still chosen: what was sent already stays", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const small = Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`many/f${at}`, 10]));
+  await write(folder, { ...small, "large/a.raw": 9_000_000, ...Object.fromEntries(Object.keys(small).map((path) => [path.replace("many", "large"), 10])) });
+  const message = "1.5 MB more would pass the token's quota of 1 MB";
+  let refused = async () => {};
+  await page.route("**/entries", async (route) => {
+    await refused();
+    await route.fulfill({ status: 507, json: { error: { code: "quota_exceeded", message, retry: false } } });
+  });
+  await startSending(page, [join(folder, "many")], "too much");
+  const alert = page.getByRole("alert");
+  await alert.getByText(/nothing was sent.*1\.5 MB more would pass/).waitFor({ timeout: 5000 });
+  assert.equal(depot.transfers.size, 0);
+  await page.getByRole("button", { name: "Send 150 files, 1.50 kB" }).waitFor({ timeout: 5000 });
+  assert.equal(await page.getByLabel("Name").inputValue(), "too much");
+
+  await page.getByRole("button", { name: "Remove many", exact: true }).click();
+  const answered = page.waitForResponse((response) => response.request().method() === "PUT");
+  refused = async () => void (await (await answered).finished());
+  await startSending(page, [join(folder, "large")]);
+  await alert.getByText(/^1\.5 MB more would pass/).waitFor({ timeout: 15_000 });
+  assert.equal(depot.transfers.size, 1);
+  await page.getByRole("button", { name: "Try again" }).waitFor();
 });

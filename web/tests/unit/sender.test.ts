@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { session } from "../../src/api/session";
 import type { Entry, SessionInfo, Transfer } from "../../src/api/types";
+import { Layout } from "../../src/engine/layout";
 import { match } from "../../src/engine/resume";
 import { Sender } from "../../src/send/sender";
 
@@ -146,6 +147,54 @@ test("a transfer that another device has appended to meanwhile is to be gone on 
   const sender = Sender.goOn(TRANSFER, [], match([], [chosen]), { hashing: false });
   await reached(sender, "stopped");
   assert.match(sender.problem ?? "", /^It was gone on with from elsewhere meanwhile.*go on from the list of transfers\.$/);
+  sender.close();
+});
+
+/** 101 small files, which are declared in two batches. */
+const SMALL = Array.from({ length: 101 }, (_, at) => {
+  return { path: `${100 + at}`, kind: "file" as const, size: 10, mtime: 1, mtime_nanos: 0, file: new File(["ten bytes."], `${100 + at}`) };
+});
+
+/** A depot that takes the first hundred files, and refuses more with `code`. Returns what else it is asked for. */
+function fullDepot(t: TestContext, code: string, removes = true): string[] {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  const asked: string[] = [];
+  t.mock.method(globalThis, "fetch", async (url: string, { method }: { method: string }) => {
+    if (url.endsWith("/transfers")) {
+      const layout = new Layout();
+      return Response.json({ ...TRANSFER, placed: SMALL.slice(0, 100).map(({ size }, entry) => ({ entry, address: layout.append(size) })) });
+    }
+    if (url.endsWith("/entries")) return Response.json({ error: { code, message: "10 B more would pass the quota", retry: false } }, { status: 507 });
+    asked.push(`${method} ${url}`);
+    return removes ? new Response(null, { status: 204 }) : Response.json({ error: { code: "internal", message: "no", retry: false } }, { status: 500 });
+  });
+  return asked;
+}
+
+test("what the depot has no room for as a whole leaves nothing there, and stays chosen", async (t) => {
+  const asked = fullDepot(t, "quota_exceeded");
+  const sender = Sender.begin("a", 7, SMALL, { hashing: false });
+  assert.equal(await sender.begun, true);
+  assert.equal(await sender.taken, false);
+  assert.equal(sender.phase, "closed");
+  assert.deepEqual(asked, ["DELETE /api/v1/transfers/t"]);
+  assert.match(sender.problem ?? "", /nothing was sent.*10 B more would pass the quota\.$/);
+});
+
+test("a transfer that there is no room for, and that cannot be removed, stops and can be gone on with", async (t) => {
+  fullDepot(t, "disk_full", false);
+  const sender = Sender.begin("a", 7, SMALL, { hashing: false });
+  await reached(sender, "stopped");
+  assert.equal(sender.problem, "10 B more would pass the quota.");
+  sender.close();
+  assert.equal(await sender.taken, true);
+});
+
+test("a transfer of which the depot refuses an entry for another reason than room is not removed", async (t) => {
+  const asked = fullDepot(t, "bad_entry");
+  const sender = Sender.begin("a", 7, SMALL, { hashing: false });
+  await reached(sender, "stopped");
+  assert.deepEqual(asked, []);
   sender.close();
 });
 
