@@ -1,7 +1,7 @@
 /** How a link to a download is followed. The browser asks for that by itself, and of what it is refused shows no more than that it failed. */
 
-/** Whether the depot gives it now. What keeps it from that is said by then. */
-export type Allowed = () => Promise<boolean>;
+/** Whether the depot gives what is at an address now. What keeps it from that is said by then. */
+export type Allowed = (href: string) => Promise<boolean>;
 
 type Click = Pick<MouseEvent, "button" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey" | "preventDefault">;
 
@@ -23,7 +23,7 @@ export class Following {
     // Whoever clicks twice means one.
     if (this.#asked === href) return;
     this.#asked = href;
-    const given = await allowed();
+    const given = await allowed(href);
     if (this.#asked === href) this.#asked = null;
     if (given) this.#save(href, name);
   }

@@ -30,6 +30,9 @@ import { type LinkProblem, linkProblem } from "./link_problem";
 import { ProblemText } from "./problem_text";
 import { Receiving } from "./receiving";
 
+/** Only some browsers let a page write into a folder. */
+const SAVES = "showDirectoryPicker" in window;
+
 /** Milliseconds between two looks at a manifest that is being read. */
 const REFRESH = 1000;
 
@@ -41,6 +44,9 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [hindrance, setHindrance] = useState<DepotError | null>(null);
   /** Why a download, or saving, was not begun. */
   const [refusal, setRefusal] = useState<LinkProblem | null>(null);
+  /** Downloads that were begun here, and whether one was asked for again: the browser does not tell that it broke off. */
+  const begun = useRef(new Set<string>());
+  const [isRetried, setIsRetried] = useState(false);
   const [selected, setSelected] = useState<TreeNode | null>(null);
   const [receiver, setReceiver] = useState<Receiver | null>(null);
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
@@ -61,7 +67,9 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const gone = [problem, refusal, ended].some((one) => one?.gone === true);
   useFallbackFocus(heading, `${gone} ${receiver !== null}`);
   // What was clicked may be far below what is said of it.
-  useEffect(() => void (refusal && heading.current?.scrollIntoView({ block: "nearest" })), [refusal]);
+  const showTop = () => heading.current?.scrollIntoView({ block: "nearest" });
+  useEffect(() => void (refusal && showTop()), [refusal]);
+  useEffect(() => void (isRetried && showTop()), [isRetried]);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -137,11 +145,14 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     setReceiver(null);
   };
 
-  const allowed = async () => {
+  const allowed = async (href: string) => {
     // It is said again if it is so again.
     setRefusal(null);
     try {
       await link.renew();
+      if (begun.current.has(href)) setIsRetried(true);
+      // It has nothing of the files.
+      if (href !== paths.receipt(id)) begun.current.add(href);
       return true;
     } catch (error) {
       setRefusal(explained(error as DepotError));
@@ -181,13 +192,16 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         <Receiving receiver={receiver} name={transfer.name} explained={explained} onClosed={close} />
       ) : (
         transfer.state !== "open" && !empty && !gone && (
-          <div class="buttons get">
-            <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
-            {"showDirectoryPicker" in window && (
-              <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
-            )}
-            <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
-          </div>
+          <>
+            <div class="buttons get">
+              <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
+              {SAVES && (
+                <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
+              )}
+              <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
+            </div>
+            {isRetried && <BreaksOff />}
+          </>
         )
       )}
       <section class="card list with-hashes">
@@ -205,6 +219,16 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       </section>
       {entry && !gone && <EntryDetails transfer={id} entry={entry} allowed={allowed} />}
     </main>
+  );
+}
+
+/** What is damaged in the depot it does not give out: the answer ends before that, and so does the download. */
+function BreaksOff() {
+  const mayBe = "If a download breaks off each time, something in it may be damaged in the depot";
+  return (
+    <Notice kind="info">
+      {SAVES ? `${mayBe}: “Save into a folder” saves the rest, and names what is damaged.` : `${mayBe}: ask the sender to send it again.`}
+    </Notice>
   );
 }
 

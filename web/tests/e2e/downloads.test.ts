@@ -158,3 +158,23 @@ test("the receipt of what was deleted elsewhere, or when the session has ended, 
   await page.getByText("Your session has ended, or its token was revoked. Sign in again.").waitFor();
   assert.deepEqual([downloads, complaints], [[], []]);
 });
+
+test("whoever asks for the same download again is told what to do if it breaks off each time", async (t) => {
+  const { page, complaints, open } = await setUp(t);
+  await open();
+  const { inRow, receipt, zip } = links(page);
+  const told = page.getByRole("status").getByText("something in it may be damaged in the depot: “Save into a folder” saves the rest, and names what is damaged.");
+  for (let times = 0; times < 2; times++) await downloaded(page, () => receipt.click());
+  await downloaded(page, () => inRow.click());
+  assert.equal(await told.count(), 0);
+  await downloaded(page, () => inRow.click());
+  await told.waitFor({ timeout: 5000 });
+
+  await page.addInitScript(() => Reflect.deleteProperty(window, "showDirectoryPicker"));
+  page.removeAllListeners("framenavigated");
+  await page.reload();
+  await zip.waitFor();
+  for (let times = 0; times < 2; times++) await downloaded(page, () => inRow.click());
+  await page.getByRole("status").getByText("something in it may be damaged in the depot: ask the sender to send it again.").waitFor({ timeout: 5000 });
+  assert.deepEqual(complaints, []);
+});
