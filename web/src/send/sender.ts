@@ -213,6 +213,12 @@ export class Sender extends Observable {
     this.#courier.pause();
     this.changed();
     try {
+      // What was under way may have arrived, and another device may be sending into it by now.
+      const there = await depot.present(this.transfer.id, this.#stop.signal);
+      if (there.length > 0) {
+        this.upload.handleDurable(there);
+        return this.#refused(error);
+      }
       await depot.remove(this.transfer.id, this.holder, this.#stop.signal);
     } catch {
       return this.#refused(error);
@@ -532,6 +538,7 @@ export class Sender extends Observable {
     this.problem = messageOf(isUnknown && !this.isGone ? DepotError.notShown() : error);
     // There is nothing to go on with yet.
     if (this.phase === "beginning") return this.close();
+    this.#isFresh = false;
     this.phase = "stopped";
     this.changed();
   }

@@ -31,7 +31,7 @@ export interface LinkAddress {
 /** `#<secret>` or `#<secret>&fp=<fingerprint>` follows the identifier; the fingerprint is for the command line. Some mail programs encode the `#`, so that
  * all of it is in the path, and some what else is no letter, too. */
 export function linkOf(path: string, hash: string): LinkAddress | null {
-  const [, id, encoded] = /^\/t\/([^/]+?)(?:\/?%23([^/]*))?\/?$/.exec(path) ?? [];
+  const [, id, encoded] = /^\/t\/([^/]+?)(?:%23([^/]*))?\/?$/.exec(path) ?? [];
   if (id === undefined) return null;
   const proof = encoded === undefined ? hash.slice(1) : encoded.replace(/%26/g, "&").replace(/%3D/gi, "=");
   const clean = encoded === undefined ? null : `/t/${id}${proof && `#${proof}`}`;

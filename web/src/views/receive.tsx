@@ -185,6 +185,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
       {told && <Problem problem={told} />}
+      {isRetried && !gone && <BreaksOff />}
       {hindrance && <p role="status">{hindered(hindrance)}</p>}
       {awaited && !problem && !gone && <Awaited transfer={transfer} />}
       <Failures all={failed} text={`${plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive`} />
@@ -200,7 +201,6 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
               )}
               <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
             </div>
-            {isRetried && <BreaksOff />}
           </>
         )
       )}
@@ -227,7 +227,7 @@ function BreaksOff() {
   const mayBe = "If a download breaks off each time, something in it may be damaged in the depot";
   return (
     <Notice kind="info">
-      {SAVES ? `${mayBe}: “Save into a folder” saves the rest, and names what is damaged.` : `${mayBe}: ask the sender to send it again.`}
+      {SAVES && hashing.lack === null ? `${mayBe}: “Save into a folder” saves the rest, and names what is damaged.` : `${mayBe}: ask the sender to send it again.`}
     </Notice>
   );
 }

@@ -137,6 +137,13 @@ test("what is more than a quota allows leaves nothing in the depot, and is still
     await refused();
     await route.fulfill({ status: 507, json: { error: { code: "quota_exceeded", message, retry: false } } });
   });
+  // What is sent of the first batch does not arrive before the second is refused.
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route("**/bytes/**", async (route) => {
+    await released;
+    await route.continue().catch(() => {});
+  });
   await startSending(page, [join(folder, "many")], "too much");
   const alert = page.getByRole("alert");
   await alert.getByText(/nothing was sent.*1\.5 MB more would pass/).waitFor({ timeout: 5000 });
@@ -144,6 +151,8 @@ test("what is more than a quota allows leaves nothing in the depot, and is still
   await page.getByRole("button", { name: "Send 150 files, 1.50 kB" }).waitFor({ timeout: 5000 });
   assert.equal(await page.getByLabel("Name").inputValue(), "too much");
 
+  release();
+  await page.unroute("**/bytes/**");
   await page.getByRole("button", { name: "Remove many", exact: true }).click();
   const answered = page.waitForResponse((response) => response.request().method() === "PUT");
   refused = async () => void (await (await answered).finished());

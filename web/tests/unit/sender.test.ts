@@ -155,8 +155,8 @@ const SMALL = Array.from({ length: 101 }, (_, at) => {
   return { path: `${100 + at}`, kind: "file" as const, size: 10, mtime: 1, mtime_nanos: 0, file: new File(["ten bytes."], `${100 + at}`) };
 });
 
-/** A depot that takes the first hundred files, and refuses more with `code`. Returns what else it is asked for. */
-function fullDepot(t: TestContext, code: string, removes = true): string[] {
+/** A depot that takes the first hundred files, has `received` of them, and refuses more with `code`. Returns what is changed besides. */
+function fullDepot(t: TestContext, code: string, { removes = true, received = [] as number[][] } = {}): string[] {
   Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
   const asked: string[] = [];
   t.mock.method(globalThis, "fetch", async (url: string, { method }: { method: string }) => {
@@ -165,6 +165,7 @@ function fullDepot(t: TestContext, code: string, removes = true): string[] {
       return Response.json({ ...TRANSFER, placed: SMALL.slice(0, 100).map(({ size }, entry) => ({ entry, address: layout.append(size) })) });
     }
     if (url.endsWith("/entries")) return Response.json({ error: { code, message: "10 B more would pass the quota", retry: false } }, { status: 507 });
+    if (url.endsWith("/extents")) return Response.json({ received, durable: received });
     asked.push(`${method} ${url}`);
     return removes ? new Response(null, { status: 204 }) : Response.json({ error: { code: "internal", message: "no", retry: false } }, { status: 500 });
   });
@@ -182,12 +183,21 @@ test("what the depot has no room for as a whole leaves nothing there, and stays 
 });
 
 test("a transfer that there is no room for, and that cannot be removed, stops and can be gone on with", async (t) => {
-  fullDepot(t, "disk_full", false);
+  fullDepot(t, "disk_full", { removes: false });
   const sender = Sender.begin("a", 7, SMALL, { hashing: false });
   await reached(sender, "stopped");
   assert.equal(sender.problem, "10 B more would pass the quota.");
   sender.close();
   assert.equal(await sender.taken, true);
+});
+
+test("a transfer that there is no room for, and into which somebody has sent by now, is not removed", async (t) => {
+  const asked = fullDepot(t, "quota_exceeded", { received: [[0, 1]] });
+  const sender = Sender.begin("a", 7, SMALL, { hashing: false });
+  await reached(sender, "stopped");
+  assert.equal(sender.problem, "10 B more would pass the quota.");
+  assert.equal(asked.filter((one) => one.startsWith("DELETE")).length, 0);
+  sender.close();
 });
 
 test("a transfer of which the depot refuses an entry for another reason than room is not removed", async (t) => {
