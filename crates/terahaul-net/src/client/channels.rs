@@ -251,6 +251,10 @@ impl Channels {
         }
         match self.start_udp((secret, &offer), answer, session, reach)? {
             Ok(()) => Ok(Ways::new(transport, priority, now)),
+            // Others may give back what it lacked, and it had that before.
+            Err(error) if transport == Transport::Udp && self.has_carried => {
+                Err(ClientError::Lacking(ClientError::UdpHere(error).to_string()))
+            }
             Err(error) => refused(ClientError::UdpHere(error), "UDP failed here"),
         }
     }

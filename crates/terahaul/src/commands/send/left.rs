@@ -12,7 +12,7 @@ use crate::cli::FilterArgs;
 use crate::exit::Failure;
 
 /// Fails where the walk ends without having found anything, although something is there. What an earlier run has sent may be gone. The depot
-/// is asked meanwhile: in a large tree it may be long until something is found, and whoever may not send hears that before.
+/// is asked meanwhile: in a large tree it may be long until something is found, and whoever has a wrong address or token hears that before.
 pub async fn check(
     mut found: oneshot::Receiver<()>,
     globs: &FilterArgs,
