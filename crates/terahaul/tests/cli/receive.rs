@@ -50,19 +50,25 @@ fn a_receiver_outlives_a_depot_that_crashes() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
-/// A session begins with all that has failed. In a second one the depot's disk was blamed for it.
-#[test]
-fn what_its_sender_could_not_send_is_named_so_in_a_later_session_too() {
-    let mut depot = Depot::start();
+/// Sends `src` in two runs, with a large file and one of this name that is gone before it was read: the transfer.
+fn send_without(depot: &Depot, name: &str) -> String {
     write_random(&depot.path("src/a.bin"), 64 << 20, 1);
-    std::fs::write(depot.path("src/vanishes"), "vanishes").unwrap();
+    let lost = depot.path("src").join(name);
+    std::fs::write(&lost, name).unwrap();
     let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
     depot.wait_for_durable(8 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();
-    std::fs::remove_file(depot.path("src/vanishes")).unwrap();
+    std::fs::remove_file(lost).unwrap();
     assert_eq!(depot.run(&["send", "src"]).code, 7);
-    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    depot.only_transfer()["id"].as_str().unwrap().to_owned()
+}
+
+/// A session begins with all that has failed. In a second one the depot's disk was blamed for it.
+#[test]
+fn what_its_sender_could_not_send_is_named_so_in_a_later_session_too() {
+    let mut depot = Depot::start();
+    let id = send_without(&depot, "vanishes");
     let receiver = spawn(depot.command(&["receive", &id, "dst", "--limit", "25MB"]));
     wait_for_journal(&depot.path("dst"));
     depot.crash_and_restart();
@@ -452,17 +458,9 @@ fn what_comes_later_into_a_read_only_folder_is_received_by_a_user_who_is_not_roo
 #[test]
 fn files_compared_are_those_that_arrived() {
     let depot = Depot::start();
-    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
-    for name in ["kept", "vanishes"] {
-        std::fs::write(depot.path("src").join(name), name).unwrap();
-    }
-    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
-    depot.wait_for_durable(8 << 20);
-    sender.kill().unwrap();
-    sender.wait().unwrap();
-    std::fs::remove_file(depot.path("src/vanishes")).unwrap();
-    assert_eq!(depot.run(&["send", "src"]).code, 7);
-    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    std::fs::create_dir(depot.path("src")).unwrap();
+    std::fs::write(depot.path("src/kept"), "kept").unwrap();
+    let id = send_without(&depot, "vanishes");
     let done = depot.run(&["receive", &id, "dst", "--json"]).event("done");
     assert_eq!((done["files"].as_u64(), done["files_compared"].as_u64()), (Some(2), Some(2)));
 }
