@@ -126,17 +126,16 @@ impl Landing {
         let filter = selection.filter()?;
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let (mut made, mut made_partial) = (false, Vec::new());
+        let partial = partial_dir(&base, rules);
         let (staged, inbound) = if rules.dry_run {
             // The folder would be made where it is not there, and what comes be staged in it or elsewhere.
-            let partial = partial_dir(&base, rules);
             if partial.is_none() || is_missing(&base.folder) {
                 foretell_unwritable(&base.folder)?;
             }
-            partial.map_or(Ok(()), |partial| foretell_unwritable(&partial))?;
+            partial.iter().try_for_each(|partial| foretell_unwritable(partial))?;
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(CopyError::no_thread)?))
         } else {
-            let partial = partial_dir(&base, rules);
             made = make_folder(&base.folder, asked.top.as_ref());
             let above = partial.iter().flat_map(|partial| partial.ancestors());
             made_partial = above.take_while(|path| is_missing(path)).map(Path::to_owned).collect();
@@ -153,7 +152,7 @@ impl Landing {
             journal.bind(&inbound, &sink);
             (Some((sink, journal)), inbound)
         };
-        let partial = partial_dir(&base, rules).and_then(|partial| path_below(&partial, &base.folder));
+        let partial = partial.and_then(|partial| path_below(&partial, &base.folder));
         let spared = filter.clone().keeping(partial.as_slice());
         let survey = survey.sparing(spared.clone());
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());

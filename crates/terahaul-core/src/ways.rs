@@ -156,8 +156,8 @@ pub struct Ways {
     priority: Priority,
     /// More than this goes over neither.
     limit: Option<Rate>,
-    /// How long the first datagram is waited for where there is no other way.
-    unheard: Duration,
+    /// Datagrams came in an earlier session of the transfer.
+    had_udp: bool,
     /// Or went on, after it was stopped.
     began: Instant,
     looked: Instant,
@@ -208,12 +208,12 @@ impl Ways {
         };
         let phase = Phase::Waiting;
         let (check, offers, carries_since) = (CHECK, None, None);
-        let (limit, unheard) = (None, PATIENCE);
+        let (limit, had_udp) = (None, false);
         Self {
             transport,
             priority,
             limit,
-            unheard,
+            had_udp,
             began: now,
             looked: now,
             phase,
@@ -231,7 +231,7 @@ impl Ways {
 
     /// The same where datagrams came in an earlier session of the transfer: that none come now is no firewall's doing.
     pub fn after_udp(self) -> Self {
-        Self { unheard: ALONE_SILENT, ..self }
+        Self { had_udp: true, ..self }
     }
 
     /// The same where the user has a limit.
@@ -306,8 +306,8 @@ impl Ways {
         };
         if self.needs_udp() {
             return match silent {
-                None if now >= self.began + self.unheard && self.unheard > PATIENCE => Err(NoUdp::Silent),
-                None if now >= self.began + self.unheard => Err(NoUdp::Unheard),
+                None if self.had_udp && now >= self.began + ALONE_SILENT => Err(NoUdp::Silent),
+                None if !self.had_udp && now >= self.began + PATIENCE => Err(NoUdp::Unheard),
                 Some(silent) if silent >= ALONE_SILENT => Err(NoUdp::Silent),
                 _ => Ok(None),
             };

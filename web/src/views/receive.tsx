@@ -193,15 +193,13 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         <Receiving receiver={receiver} name={transfer.name} explained={explained} onClosed={close} />
       ) : (
         transfer.state !== "open" && !empty && !gone && (
-          <>
-            <div class="buttons get">
-              <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
-              {SAVES && (
-                <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
-              )}
-              <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
-            </div>
-          </>
+          <div class="buttons get">
+            <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
+            {SAVES && (
+              <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
+            )}
+            <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
+          </div>
         )
       )}
       <section class="card list with-hashes">

@@ -64,7 +64,8 @@ impl Loader {
         Self { packer, window: Vec::new(), pieces: Vec::new() }
     }
 
-    /// Reads a block into `cargo`. What of it goes out is for the caller to count, once it does. `line_full` says that the cargo before it still waits to go out.
+    /// Reads a block into `cargo`. What of it goes out is for the caller to count, once it does. `line_full` says that the cargo before it
+    /// still waits to go out.
     pub fn load(
         &mut self,
         outbound: &Outbound,

@@ -29,13 +29,12 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
     let (working, statement) = (Arc::clone(folder), received.statement.clone());
     let (known, files, check) = blocking(move || {
         let known = Known::of(&working)?;
-        let is_file = |index: &&EntryIndex| {
-            working.sink.entry(**index).is_some_and(|entry| entry.file_size().is_some())
-        };
-        // Only what arrived: of a block of small files, one that failed has a hash here, too.
-        let files = known.wanted().filter(is_file).count() as u64;
+        let mut files = 0;
         let entries = known.arrived.iter().filter_map(|index| {
-            Some((working.sink.entry(*index)?, known.hashes.get(index.0 as usize).copied().flatten()))
+            let entry = working.sink.entry(*index)?;
+            // Not by the hashes: of a block of small files, one that failed has one here, too.
+            files += u64::from(entry.file_size().is_some() && !known.left_out.contains(index));
+            Some((entry, known.hashes.get(index.0 as usize).copied().flatten()))
         });
         let check = check_root(&statement, entries);
         Ok::<_, Failure>((known, files, check))
@@ -44,7 +43,7 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
     match check {
         RootCheck::Same => Ok(files),
         RootCheck::Different => Err(not_signed("the entries")),
-        RootCheck::Unknown if known.wanted().next().is_none() => Ok(0),
+        RootCheck::Unknown if known.is_left_out() => Ok(0),
         RootCheck::Unknown => {
             let receipt = receipt_of(api, received).await?;
             let folder = Arc::clone(folder);
@@ -214,9 +213,9 @@ impl Known {
         Ok(Self { arrived, hashes, left_out })
     }
 
-    /// What arrived and is to get a name here.
-    fn wanted(&self) -> impl Iterator<Item = &EntryIndex> {
-        self.arrived.iter().filter(|index| !self.left_out.contains(index))
+    /// Whether nothing that arrived is to get a name here.
+    fn is_left_out(&self) -> bool {
+        self.arrived.iter().all(|index| self.left_out.contains(index))
     }
 
     fn compare(&self, folder: &Folder, receipt: &ReceiptFile) -> Result<u64, Failure> {
