@@ -34,9 +34,9 @@ export class Link {
     }
   };
 
-  /** Sees to it that the browser has the cookie for what it asks for by itself, and that the transfer is there. */
-  async renew(): Promise<void> {
-    await this.through(() => depot.transfer(this.id));
+  /** Sees to it that the browser has the cookie for what it asks for by itself, and that the transfer is there: as it is now. */
+  renew(): Promise<Transfer> {
+    return this.through(() => depot.transfer(this.id));
   }
 }
 

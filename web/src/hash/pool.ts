@@ -35,6 +35,8 @@ interface Running {
   /** `null` where the browser does not let the page start one. */
   readonly worker: Worker | null;
   readonly started: Promise<void>;
+  /** Ends it, and what waits for it: it does not tell of its own end. */
+  end(why: HashError): void;
 }
 
 interface Member {
@@ -72,16 +74,13 @@ export class HashPool {
   /** What is asked for now and later fails. */
   close(): void {
     this.#closed = true;
-    for (const { running, waiting } of this.#members) {
-      running?.worker?.terminate();
-      for (const { reject } of waiting.values()) reject(new HashError("closed"));
-      waiting.clear();
-    }
+    for (const { running } of this.#members) running?.end(new HashError("closed"));
   }
 
   /** Resolves when all workers have their scripts; those that failed are started again for that. Rejects when one fails. What they are given
    * before is lost with them. */
   async started(): Promise<void> {
+    if (this.#closed) throw new HashError("closed");
     await Promise.all(this.#members.map((member) => this.#running(member).started));
   }
 
@@ -103,15 +102,17 @@ export class HashPool {
 
   #run(member: Member): Running {
     const worker = startWorker();
+    let fail: (why: HashError) => void = () => {};
+    const end = (why: HashError) => {
+      worker?.terminate();
+      member.running = null;
+      fail(why);
+      for (const { reject } of member.waiting.values()) reject(why);
+      member.waiting.clear();
+    };
     const started = new Promise<void>((resolve, reject) => {
+      fail = reject;
       if (!worker) return reject(new CannotHash("workers"));
-      const end = (failed: WorkerFailed) => {
-        worker.terminate();
-        member.running = null;
-        reject(failed);
-        for (const { reject } of member.waiting.values()) reject(failed);
-        member.waiting.clear();
-      };
       worker.onmessage = ({ data }: MessageEvent<HashAnswer | Start>) => {
         if (data === STARTED) return resolve();
         if (data === NO_WEBASSEMBLY) {
@@ -126,7 +127,7 @@ export class HashPool {
     });
     // Not everybody waits for that.
     started.catch(() => {});
-    return { worker, started };
+    return { worker, started, end };
   }
 }
 

@@ -214,12 +214,12 @@ export class Sender extends Observable {
     this.changed();
     try {
       // What was under way may have arrived, and another device may be sending into it by now.
-      const there = await depot.present(this.transfer.id, this.#stop.signal);
+      const there = await this.#present();
       if (there.length > 0) {
         this.upload.handleDurable(there);
         return this.#refused(error);
       }
-      await depot.remove(this.transfer.id, this.holder, this.#stop.signal);
+      await this.#persist(() => depot.remove(this.transfer.id, this.holder, this.#stop.signal));
     } catch {
       return this.#refused(error);
     }

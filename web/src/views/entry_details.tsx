@@ -7,8 +7,8 @@ import { bytes, dateTime } from "../ui/format";
 import { DownloadIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 
-/** All that is known of one file. */
-export function EntryDetails({ transfer, entry, allowed }: { transfer: string; entry: Entry; allowed: Allowed }) {
+/** All that is known of one file. `allowed`: `null` where there is nothing to download yet. */
+export function EntryDetails({ transfer, entry, allowed }: { transfer: string; entry: Entry; allowed: Allowed | null }) {
   const file = entry.kind === "file";
   return (
     <section class="card details" aria-label="Details">
@@ -20,7 +20,7 @@ export function EntryDetails({ transfer, entry, allowed }: { transfer: string; e
       </dl>
       {file && entry.state === "complete" && (
         <div class="buttons">
-          <Download class="button" href={paths.file(transfer, entry.entry)} allowed={allowed}><DownloadIcon />Download</Download>
+          {allowed && <Download class="button" href={paths.file(transfer, entry.entry)} allowed={allowed}><DownloadIcon />Download</Download>}
           {entry.blake3 && <CopyButton text={entry.blake3} label="Copy BLAKE3" what="BLAKE3 value" />}
         </div>
       )}

@@ -33,6 +33,9 @@ import { Receiving } from "./receiving";
 /** Only some browsers let a page write into a folder. */
 const SAVES = "showDirectoryPicker" in window;
 
+/** What is being sent, or is sent on, the depot gives out once that is finished. */
+const NOT_YET: LinkProblem = { text: "It is being sent just now: download it when the sender has finished.", maySignIn: false, gone: false };
+
 /** Milliseconds between two looks at a manifest that is being read. */
 const REFRESH = 1000;
 
@@ -149,7 +152,11 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     // It is said again if it is so again.
     setRefusal(null);
     try {
-      await link.renew();
+      const { state } = await link.renew();
+      if (state === "open") {
+        setRefusal(NOT_YET);
+        return false;
+      }
       if (begun.current.has(href)) setIsRetried(true);
       // It has nothing of the files.
       if (href !== paths.receipt(id)) begun.current.add(href);
@@ -170,6 +177,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       </main>
     );
   }
+  const offered = transfer.state === "open" ? null : allowed;
   // Folders without a file in them are something to have, too, but are known only once all has been read.
   const empty = complete ? tree.current.rows.length === 0 : transfer.files <= transfer.failed;
   // What grows is not all in the list.
@@ -212,10 +220,10 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
           label="What is in the transfer"
           selected={selected}
           onSelect={setSelected}
-          tail={(node) => <Tail id={id} entry={node.entry === null || gone ? undefined : entries.current[node.entry]} allowed={allowed} />}
+          tail={(node) => <Tail id={id} entry={node.entry === null || gone ? undefined : entries.current[node.entry]} allowed={offered} />}
         />
       </section>
-      {entry && !gone && <EntryDetails transfer={id} entry={entry} allowed={allowed} />}
+      {entry && !gone && <EntryDetails transfer={id} entry={entry} allowed={offered} />}
     </main>
   );
 }
@@ -234,15 +242,18 @@ function Problem({ problem }: { problem: LinkProblem }) {
   return <Notice kind="error"><ProblemText problem={problem} /></Notice>;
 }
 
-function Tail({ id, entry, allowed }: { id: string; entry: Entry | undefined; allowed: Allowed }) {
+/** `allowed`: `null` where there is nothing to download yet. */
+function Tail({ id, entry, allowed }: { id: string; entry: Entry | undefined; allowed: Allowed | null }) {
   if (!entry || entry.kind !== "file" || entry.state !== "complete") return null;
   const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
   return (
     <>
       <code class="hash" title={`BLAKE3 ${entry.blake3}`}>{entry.blake3?.slice(0, 12)}</code>
-      <Download class="button bare" tabIndex={-1} href={paths.file(id, entry.entry)} allowed={allowed} aria-label={`Download ${visible(name)}`} title="Download">
-        <DownloadIcon />
-      </Download>
+      {allowed && (
+        <Download class="button bare" tabIndex={-1} href={paths.file(id, entry.entry)} allowed={allowed} aria-label={`Download ${visible(name)}`} title="Download">
+          <DownloadIcon />
+        </Download>
+      )}
     </>
   );
 }

@@ -132,6 +132,23 @@ test("a depot that cannot be reached is said instead of a failed download, until
   assert.equal(await zip.count(), 1);
 });
 
+test("of what its sender is adding to no download is begun until that is finished", async (t) => {
+  const { transfer, page, downloads, open } = await setUp(t);
+  await open();
+  const { zip, inRow } = links(page);
+  transfer.state = "open";
+  const alert = page.getByRole("alert");
+  for (const link of [zip, inRow]) {
+    await link.click();
+    await alert.getByText("It is being sent just now: download it when the sender has finished.").waitFor({ timeout: 5000 });
+  }
+  assert.deepEqual(downloads, []);
+  transfer.state = "complete";
+  assert.deepEqual(await downloaded(page, () => inRow.click()), ["notes.txt", CONTENT]);
+  assert.equal(await alert.count(), 0);
+  assert.equal(await page.getByText("If a download breaks off each time").count(), 0, "it was not begun before");
+});
+
 test("a browser that keeps no cookie is told so as it asks for a download", async (t) => {
   const { depot, context, page, downloads, open } = await setUp(t);
   await open();

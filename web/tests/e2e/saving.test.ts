@@ -219,6 +219,19 @@ test("a hash worker whose script does not arrive, as the network is lost, is sta
   assert.equal(new Set(urls).size, urls.length);
 });
 
+test("saving is stopped, too, while the hash worker's script does not come", async (t) => {
+  const { page, link } = await setUp(t);
+  await page.goto("about:blank");
+  let held = 0;
+  await page.route(/worker/, () => void held++);
+  await page.goto(link);
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("Receiving and verifying").waitFor();
+  while (held === 0) await page.waitForTimeout(20);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".status", { hasText: "Stopped" }).waitFor({ timeout: 5000 });
+});
+
 const SMALL = { "set/one": 1000, "set/two": 2000 };
 
 for (const [what, files] of Object.entries({ large: LARGE, small: SMALL })) {

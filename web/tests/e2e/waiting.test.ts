@@ -50,6 +50,7 @@ test("an open page shows the whole transfer when the sender has finished, and it
   const { page } = recipient;
   assert.equal(await page.getByRole("link", { name: "Download all as zip" }).count(), 0);
   await page.getByRole("row", { name: /large.raw/ }).click();
+  assert.equal(await page.getByRole("link", { name: /Download/ }).count(), 0, "the depot gives nothing out yet");
   const region = await said(page).elementHandle();
   await page.screenshot({ path: "test-results/waiting/open.png" });
   line.mend();
