@@ -184,19 +184,21 @@ impl<'a> Item<'a> {
 }
 
 /// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, control characters,
-/// which `unzip` leaves out, `%0A`, a backslash, which some take for a separator, `%5C`, and `%` becomes `%25`; so it does in a name that
-/// looks as if this had been done to it. Two names never become the same, and a folder has one name in all of its files' paths.
+/// which `unzip` leaves out, `%0A`, a backslash, which some take for a separator, `%5C`, a semicolon before what could be a version's number,
+/// which `unzip` leaves out with it, `%3B`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names never become the same, and a folder has one name in all of its files' paths.
 fn utf8_name(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     for (at, name) in path.split(|byte| *byte == b'/').enumerate() {
         if at > 0 {
             out.push(b'/');
         }
-        if std::str::from_utf8(name).is_ok() && !name.iter().any(is_read_otherwise) && !looks_escaped(name) {
+        let (named, version) = name.split_at(version_at(name).unwrap_or(name.len()));
+        let is_plain = std::str::from_utf8(named).is_ok() && !named.iter().any(is_read_otherwise);
+        if is_plain && version.is_empty() && !looks_escaped(name) {
             out.extend_from_slice(name);
             continue;
         }
-        for chunk in name.utf8_chunks() {
+        for chunk in named.utf8_chunks() {
             for byte in chunk.valid().as_bytes() {
                 match *byte == b'%' || is_read_otherwise(byte) {
                     true => escape(*byte, &mut out),
@@ -205,8 +207,18 @@ fn utf8_name(path: &[u8]) -> Vec<u8> {
             }
             chunk.invalid().iter().for_each(|byte| escape(*byte, &mut out));
         }
+        if let Some((semicolon, digits)) = version.split_first() {
+            escape(*semicolon, &mut out);
+            out.extend_from_slice(digits);
+        }
     }
     out
+}
+
+/// Where a name ends in a semicolon and digits, or in a semicolon, as names of OpenVMS and of ISO 9660 do.
+fn version_at(name: &[u8]) -> Option<usize> {
+    let semicolon = name.iter().rposition(|byte| !byte.is_ascii_digit())?;
+    (name[semicolon] == b';').then_some(semicolon)
 }
 
 /// Whether some program takes this byte of a name for something else, or for nothing.
@@ -302,15 +314,17 @@ mod tests {
         assert_eq!(utf8_name(br"..\x%"), b"..%5Cx%25");
         assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());
         assert_eq!(utf8_name(b"d%/a\xff"), b"d%/a%FF", "d% is d% in every path");
+        assert_eq!(utf8_name(b"a;1/b;/c;d;23%"), b"a%3B1/b%3B/c;d;23%", "unzip makes a of a;1");
+        assert_eq!(utf8_name(b"a;%;2/;/7"), b"a;%25%3B2/%3B/7");
     }
 
     #[test]
     fn different_names_never_become_the_same() {
-        let parts: [&[u8]; 9] = [b"a", b"%", b"F", b"2", b"5", b"c", b"\\", b"\xff", b"/"];
+        let parts: [&[u8]; 11] = [b"a", b"%", b"F", b"2", b"5", b"c", b"\\", b"\xff", b"/", b";", b"3B"];
         let mut made = std::collections::HashMap::new();
         // Every name of five of these.
-        for number in 0..9u32.pow(5) {
-            let digits = (0..5).map(|at| (number / 9u32.pow(at) % 9) as usize);
+        for number in 0..11u32.pow(5) {
+            let digits = (0..5).map(|at| (number / 11u32.pow(at) % 11) as usize);
             let name: Vec<u8> = digits.flat_map(|digit| parts[digit].iter().copied()).collect();
             if let Some(other) = made.insert(utf8_name(&name), name.clone()) {
                 panic!("{name:?} and {other:?} have the same name");
