@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, FileType, Stat};
 use terahaul_core::{EntryIndex, EntryPath};
 
 use crate::TreeSink;
@@ -136,8 +136,7 @@ impl TreeSink {
             return Ok(Named::So);
         }
         let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        // With several names, one that is much like this one is another, and not this one as the folder lists it.
-        let is_linked = found.st_nlink > 1;
+        let is_linked = may_have_other_names(&found);
         for other in names.iter().filter(|other| may_be_one(other, name, is_linked)) {
             let path = if above.is_empty() { other.clone() } else { joined(above, other) };
             if self.entry_at(&path).is_none_or(|entry| self.manifest().marks[entry.0 as usize].lost) {
@@ -159,6 +158,12 @@ enum Named {
     AsEntry(Vec<u8>),
     /// By one that no entry has.
     Otherwise,
+}
+
+/// With several names, one that is much like another may be another, and not that one as the folder lists it. A folder has one: what is
+/// counted as its links are the folders in it.
+fn may_have_other_names(found: &Stat) -> bool {
+    found.st_nlink > 1 && FileType::from_raw_mode(found.st_mode) != FileType::Directory
 }
 
 /// Spares a look at each name of a large folder: names of ASCII alone are one where they differ in case, or in dots and spaces at their
@@ -186,6 +191,19 @@ mod tests {
         assert!(may_be_one(b"Notes", b"notes. ."));
         assert!(!may_be_one(b"a", b"b") && !may_be_one(b"a.b", b"ab"));
         assert!(!super::may_be_one(b"z", "\u{e4}".as_bytes(), true), "both may be names of one file");
+    }
+
+    /// `Straße` took the place of `Strasse`, where both are folders.
+    #[test]
+    fn a_folder_has_one_name_whatever_is_counted_as_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        std::fs::create_dir_all(at("folder/in it")).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        let other_names = |path: &str| may_have_other_names(&rustix::fs::lstat(at(path)).unwrap());
+        assert!(!other_names("folder") && !other_names("file"));
+        std::fs::hard_link(at("file"), at("other")).unwrap();
+        assert!(other_names("file"));
     }
 
     fn open(folder: &Path) -> OwnedFd {

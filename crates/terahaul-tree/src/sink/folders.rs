@@ -15,7 +15,7 @@ use crate::fault;
 use crate::listing::mode_of;
 use crate::publish::rename_new;
 use crate::read_only::make_open;
-use crate::staging::{PRIVATE, hand_on, hands_on_the_same};
+use crate::staging::{PRIVATE, hand_list_on, hand_on, hands_on_the_same};
 use crate::table::FolderId;
 
 impl TreeSink {
@@ -75,8 +75,12 @@ impl TreeSink {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        if let Err(error) = hand_on(staging, MAKING, &there, mode_of(&there) & 0o777) {
-            tracing::debug!("what is new in {} has another group: {error}", printable(path));
+        let handed_on = open_child(staging.as_fd(), MAKING.as_bytes(), Purpose::Pass)
+            .map_err(io::Error::from)
+            .and_then(|made| hand_list_on(parent.as_fd(), made.as_fd()))
+            .and_then(|()| hand_on(staging, MAKING, &there, mode_of(&there) & 0o777));
+        if let Err(error) = handed_on {
+            tracing::debug!("what is new in {} has not what it would have there: {error}", printable(path));
         }
         let renamed = rename_new(staging, MAKING.as_bytes(), parent, name);
         if renamed.is_err() {

@@ -1,7 +1,7 @@
 //! What is made in a folder takes from that folder: its group, where it is set-group-id, and its default access control list.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Gid, Stat};
 
@@ -40,13 +40,20 @@ pub(super) fn hand_on_as_in(
     name: &str,
     staged: &OwnedFd,
 ) -> io::Result<()> {
+    // A group that cannot be had is no reason to be without the list.
+    hand_list_on(root.as_fd(), staged.as_fd())?;
     let there = rustix::fs::fstat(root)?;
     if !hands_on_the_same(staged, &there) {
         hand_on(folder, name, &there, 0)?;
     }
-    let list = xattrs::default_list(root.as_fd())?;
-    if xattrs::default_list(staged.as_fd())? != list {
-        xattrs::set_default_list(staged.as_fd(), list.as_deref())?;
+    Ok(())
+}
+
+/// Has what is made in `to` get the access control list that it would get in `from`.
+pub(crate) fn hand_list_on(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
+    let list = xattrs::default_list(from)?;
+    if xattrs::default_list(to)? != list {
+        xattrs::set_default_list(to, list.as_deref())?;
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ use file_system::{Probed, probe};
 pub(crate) use file_system::{is_fat, is_in_user_space};
 use guard::{Guard, made_unprivate};
 use handed_on::hand_on_as_in;
-pub(crate) use handed_on::{hand_on, hands_on_the_same};
+pub(crate) use handed_on::{hand_list_on, hand_on, hands_on_the_same};
 pub(crate) use look::Staged;
 
 /// Why a transfer cannot be received into a folder.

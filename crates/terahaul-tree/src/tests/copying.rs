@@ -478,6 +478,25 @@ fn a_file_that_is_replaced_and_has_no_access_control_list_gets_none() {
     assert_eq!(seen[&b"open"[..]].content, Content::File(b"new".to_vec()));
 }
 
+/// What is in the folder `from`, staged in the folder `apart`.
+fn copy_by_way_of(apart: &Path, from: &Path, to: &Path) {
+    let (rules, keep, filter) = (Rules::default(), Keep::default(), Filter::default());
+    let survey = Survey::open(to, rules, keep, 1).unwrap();
+    let (sink, _journal) = TreeSink::open_copy(to, Some(apart), transfer(), keep).unwrap();
+    let sender = Sender::of(from.join(""));
+    let entries = sender.entries();
+    for (entry, decision) in entries.iter().zip(survey.decide(&entries, survey.look(&entries))) {
+        let index = sink.append(entry).unwrap();
+        sink.carry_out(index, decision.unwrap());
+    }
+    for shape in sender.shapes() {
+        write_block(&sink, &shape, &sender.read(&shape, 4096).0).unwrap();
+    }
+    let copying = Copying { rules, filter: &filter, most: None };
+    sink.publish_copy(copying, &mut |_| {}).unwrap();
+    sink.conclude_copy(&rules).unwrap();
+}
+
 /// It had the group of the user, and those who share the folder were locked out of what came into it.
 #[test]
 fn what_was_staged_elsewhere_gets_what_its_folder_hands_on() {
@@ -492,25 +511,35 @@ fn what_was_staged_elsewhere_gets_what_its_folder_hands_on() {
     let opened = std::fs::File::open(&to).unwrap();
     let has_lists =
         crate::xattrs::set_default_list(std::os::fd::AsFd::as_fd(&opened), Some(&list_for_another())).is_ok();
-    let (sink, _journal) = TreeSink::open_copy(&to, Some(&apart), transfer(), Keep::default()).unwrap();
-    let sender = Sender::of(from.join(""));
-    for entry in sender.entries() {
-        let index = sink.append(&entry).unwrap();
-        sink.carry_out(index, Decision::Write(Changes::default()));
-    }
-    for shape in sender.shapes() {
-        write_block(&sink, &shape, &sender.read(&shape, 4096).0).unwrap();
-    }
-    let (rules, filter) = (Rules::default(), Filter::default());
-    let copying = Copying { rules, filter: &filter, most: None };
-    sink.publish_copy(copying, &mut |_| {}).unwrap();
-    sink.conclude_copy(&rules).unwrap();
+    copy_by_way_of(&apart, &from, &to);
     let stat = |path: &str| to.join(path).metadata().unwrap();
     assert_eq!(["file", "folder", "folder/file"].map(|path| stat(path).gid()), [4242; 3]);
     assert_eq!(stat("folder").mode() & 0o7000, 0o2000);
     let folder = std::fs::File::open(to.join("folder")).unwrap();
     let list = crate::xattrs::default_list(std::os::fd::AsFd::as_fd(&folder)).unwrap();
     assert_eq!(list, has_lists.then(list_for_another));
+}
+
+/// It had the list of what is made in the folder apart, or none.
+#[test]
+fn what_was_staged_elsewhere_for_a_folder_with_a_group_gets_that_folders_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to, apart) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("apart"));
+    plant(&from, &[("shared/file", b"1")]);
+    std::fs::create_dir(&to).unwrap();
+    let opened = std::fs::File::open(&to).unwrap();
+    let opened = std::os::fd::AsFd::as_fd(&opened);
+    if crate::xattrs::set_default_list(opened, Some(&list_for_another())).is_err() {
+        return;
+    }
+    std::fs::create_dir(to.join("shared")).unwrap();
+    if std::os::unix::fs::chown(to.join("shared"), None, Some(4242)).is_err() {
+        return;
+    }
+    std::fs::set_permissions(to.join("shared"), std::fs::Permissions::from_mode(0o2775)).unwrap();
+    copy_by_way_of(&apart, &from, &to);
+    assert_eq!(to.join("shared/file").metadata().unwrap().gid(), 4242);
+    assert!(crate::xattrs::access_list(opened, b"shared/file").unwrap().is_some());
 }
 
 /// The part of a killed run stayed beside it for ever, as one more name of the user's file.
