@@ -51,6 +51,9 @@ pub struct OpenSend {
     /// named the capability [`FIRST_BATCH`](crate::FIRST_BATCH) takes it.
     #[n(6)]
     pub first: Option<Batch>,
+    /// Entries of `transfer` that the client knows of. Where there are more, another has gone on with it, and is not to be ended for this one.
+    #[n(7)]
+    pub known: Option<u32>,
 }
 
 /// Client: receive.

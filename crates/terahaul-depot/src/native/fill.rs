@@ -64,6 +64,10 @@ pub(super) async fn open(
     };
     let (id, live) = found?;
     let Some(live) = live else { return finished(depot, caller, id).await };
+    let declared = live.inbound().with(|r| r.layout().entry_count());
+    if open.known.is_some_and(|known| u64::from(known) < declared) {
+        return Err(DepotError::SenderReplaced);
+    }
     let seated = live.seat.take();
     let refused = Refused { depot: depot.clone(), id, for_room: AtomicBool::new(false) };
     Ok(Filling::Open(DepotFill { depot: depot.clone(), live, seated, refused }))

@@ -9,14 +9,14 @@
 //! | finishing | `Statement` | answers, done |
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockNumber, BlockRun, BlockSet, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Batch, Message, OpenSend, Opened, WireError};
+use terahaul_wire::{Batch, ErrorCode, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, Options};
@@ -55,12 +55,16 @@ pub(crate) struct Driver {
     /// How many of them the session that begins has said already.
     said: usize,
     entries: u32,
+    /// Entries of which an earlier run had said that they would not arrive: they were declared once more since.
+    failed_before: BTreeSet<EntryIndex>,
     /// Entries that will not arrive, whichever end has found that out first.
     failures: BTreeMap<EntryIndex, EntryFailure>,
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
     /// What the server is told before the end.
     last_note: Option<Vec<u8>>,
     connection: Option<(Connection, Opened)>,
+    /// It had to connect again: another run may have gone on with the transfer meanwhile.
+    is_reopened: bool,
     /// The session of that connection, which may be measuring the path already.
     prepared: Option<Prepared>,
 }
@@ -158,10 +162,12 @@ impl Driver {
             unaccepted: VecDeque::new(),
             said: usize::from(first.is_some() && connection.takes_first),
             entries: stored.entries.len() as u32,
+            failed_before: stored.failed.clone(),
             failures: BTreeMap::new(),
             finish: None,
             last_note: None,
             connection: Some((connection, opened)),
+            is_reopened: false,
             prepared: Some(prepared),
         };
         if let Some(batch) = first {
@@ -206,6 +212,12 @@ impl Driver {
                     self.shared.line.connect(false);
                     match result {
                         Ok(sent) => return Ok(sent),
+                        // What this run said before fitted.
+                        Err(ClientError::Depot(error))
+                            if self.is_reopened && error.code == ErrorCode::ManifestConflict =>
+                        {
+                            return Err(ClientError::TakenOver);
+                        }
                         Err(error) => (error, Some(started.elapsed())),
                     }
                 }
@@ -222,17 +234,22 @@ impl Driver {
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
         let dialled = self.client.dial(&mut self.channels, false).await?;
         let (transfer, udp) = (Some(self.transfer.0), dialled.udp_offer());
-        let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
+        let known = Some(self.entries);
+        let open = Message::OpenSend(OpenSend { transfer, udp, known, ..OpenSend::default() });
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
         if opened.entries > self.entries {
             return Err(ClientError::TakenOver);
         }
-        let mut told = BlockSet::default();
+        let mut told = Told::default();
         read_stored(&mut connection.reader, &self.outbound, self.entries, Some(&mut told)).await?;
-        if self.outbound.has_more_durable_than(&told) {
+        if self.outbound.has_more_durable_than(&told.durable) {
             return Err(ClientError::Forgotten { host: self.client.host() });
         }
+        // Another run may have gone on meanwhile, and not have had them.
+        told.failures.retain(|failure| !self.failed_before.contains(&failure.entry));
+        self.keep_failures(told.failures);
+        self.is_reopened = true;
         if self.shared.asked_to_finish.load(Ordering::Relaxed)
             && self.outbound.durable() == self.outbound.declared().0
         {
@@ -413,7 +430,7 @@ impl Driver {
                 }
                 // Whatever was promised before, this block is wanted once more.
                 open.finishing = false;
-                if (!error.retry && error.code != terahaul_wire::ErrorCode::Conflict)
+                if (!error.retry && error.code != ErrorCode::Conflict)
                     || !self.outbound.handle_refusal(BlockNumber(block), &error)
                 {
                     return Err(ClientError::Depot(error));
@@ -455,13 +472,21 @@ impl Driver {
     }
 }
 
+/// What is told of a transfer that is gone on with by the run that began it.
+#[derive(Default)]
+struct Told {
+    /// Of what is declared here.
+    durable: BlockSet,
+    failures: Vec<EntryFailure>,
+}
+
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
-/// transfer of which `known` entries are declared here already. Notes in `told` what of them is durable.
+/// transfer of which `known` entries are declared here already.
 async fn read_stored(
     reader: &mut Reader,
     outbound: &Outbound,
     known: u32,
-    mut told: Option<&mut BlockSet>,
+    mut told: Option<&mut Told>,
 ) -> Result<Stored, ClientError> {
     let mut stored = Stored::default();
     let mut batches = 0;
@@ -475,9 +500,12 @@ async fn read_stored(
             Message::Failed(failed)
                 if failed.iter().all(|failed| failed.entry < known.max(stored.entries.len() as u32)) =>
             {
-                let failed = failed.iter().map(|failed| EntryIndex(failed.entry));
-                outbound.handle_failed(failed.clone());
-                stored.failed.extend(failed);
+                let indices = failed.iter().map(|failed| EntryIndex(failed.entry));
+                outbound.handle_failed(indices.clone());
+                stored.failed.extend(indices);
+                if let Some(told) = &mut told {
+                    told.failures.extend(failed.into_iter().map(failures::from_failed));
+                }
             }
             Message::Durable(runs) => {
                 let runs = runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?;
@@ -487,7 +515,7 @@ async fn read_stored(
                     let declared = outbound.block_count();
                     let blocks = runs.iter().filter_map(|run| run.below(declared)).flat_map(BlockRun::blocks);
                     blocks.for_each(|block| {
-                        told.insert(block);
+                        told.durable.insert(block);
                     });
                 }
             }

@@ -1,6 +1,9 @@
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal};
 
 use crate::rig::{Depot, Ran, assert_same, spawn, terahaul_through, write_random, write_tree};
 
@@ -151,17 +154,68 @@ fn an_earlier_send_that_was_away_while_a_later_one_went_on_says_so() {
     slow.args(["--limit", "2MB"]);
     let earlier = spawn(slow);
     depot.wait_for_durable(4 << 20);
-    let process = rustix::process::Pid::from_child(&earlier);
-    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    signal(&earlier, Signal::STOP);
     depot.crash_and_restart();
     write_random(&depot.path("src/b.bin"), 1_000, 2);
     let later = depot.run(&["send", "src"]);
     assert_eq!(later.code, 0, "{}", later.stderr);
-    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    signal(&earlier, Signal::CONT);
     let earlier = crate::rig::Ran::of_child(earlier);
     assert_ne!(earlier.code, 0, "{}", earlier.stdout);
     assert!(earlier.stdout.contains("has taken this transfer over"), "{}", earlier.stdout);
     assert_eq!(depot.only_transfer()["bytes"], 20_001_000);
+}
+
+/// Both were ended: the later one, as the earlier one came back, and that one, as it found what the later one had added.
+#[test]
+fn a_later_send_that_is_under_way_is_not_ended_by_an_earlier_one_that_comes_back() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 24_000_000, 1);
+    let limited = |depot: &Depot, rate: &str| {
+        let mut sender = depot.command(&["send", "src", "--json"]);
+        sender.args(["--limit", rate]);
+        spawn(sender)
+    };
+    let earlier = limited(&depot, "2MB");
+    depot.wait_for_durable(4 << 20);
+    signal(&earlier, Signal::STOP);
+    depot.crash_and_restart();
+    write_random(&depot.path("src/b.bin"), 1_000, 2);
+    let later = limited(&depot, "4MB");
+    depot.wait_for_durable(12 << 20);
+    signal(&earlier, Signal::CONT);
+    let [earlier, later] = [earlier, later].map(crate::rig::Ran::of_child);
+    assert!(earlier.stdout.contains("has taken this transfer over"), "{}", earlier.stdout);
+    assert_eq!(later.code, 0, "{}", later.stdout);
+    assert_eq!(depot.only_transfer()["state"], "complete");
+}
+
+/// It said that the depot had signed something else than was sent, and that the link was not to be used.
+#[test]
+fn an_earlier_send_names_what_failed_in_a_later_one_while_it_was_away() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 20_000_000, 1);
+    write_random(&depot.path("src/z.bin"), 1_000, 2);
+    let mut slow = depot.command(&["send", "src", "--json"]);
+    slow.args(["--limit", "2MB"]);
+    let earlier = spawn(slow);
+    depot.wait_for_durable(4 << 20);
+    signal(&earlier, Signal::STOP);
+    depot.crash_and_restart();
+    // It would be an entry of its own otherwise.
+    let folder = std::fs::File::open(depot.path("src")).unwrap();
+    let modified = folder.metadata().unwrap().modified().unwrap();
+    std::fs::remove_file(depot.path("src/z.bin")).unwrap();
+    folder.set_modified(modified).unwrap();
+    let later = depot.run(&["send", "src"]);
+    signal(&earlier, Signal::CONT);
+    let earlier = crate::rig::Ran::of_child(earlier);
+    assert_eq!(earlier.code, later.code, "{}", earlier.stdout);
+    assert!(earlier.stdout.contains("z.bin"), "{}", earlier.stdout);
+}
+
+fn signal(process: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_child(process), signal).unwrap();
 }
 
 #[test]
