@@ -76,7 +76,6 @@ impl TreeSink {
             Err(errno) => return Err(errno),
         }
         let handed_on = open_child(staging.as_fd(), MAKING.as_bytes(), Purpose::Pass)
-            .map_err(io::Error::from)
             .and_then(|made| hand_list_on(parent.as_fd(), made.as_fd()))
             .and_then(|()| hand_on(staging, MAKING, &there, mode_of(&there) & 0o777));
         if let Err(error) = handed_on {

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::io::Errno;
 
 use crate::PublishError;
-use crate::decision::{Changes, Compare, Decision, MakeWay, Rules};
+use crate::decision::{Compare, Decision, MakeWay, Rules};
 use crate::fault::{Lacking, crash_after, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
