@@ -22,7 +22,7 @@ pub enum DepotError {
     TokenRevoked,
     #[error("the session has ended: sign in again")]
     SessionEnded,
-    #[error("the sign-in code is used up or wrong: restart the depot for a new one, or sign in with a token")]
+    #[error("the sign-in code is used up or wrong: sign in with a token, or restart a depot that prints one")]
     CodeInvalid,
     #[error("the token's scopes do not include '{0}': use a token that has it")]
     Scope(&'static str),
