@@ -259,7 +259,8 @@ fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
 
 #[test]
 fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
-    let path = ["--rate", "100mbit", "--rtt", "100ms"];
+    // Where other programs take the processors, BBR overruns a queue of one bandwidth-delay product, and the path is not clean.
+    let path = ["--rate", "100mbit", "--rtt", "100ms", "--queue", "4bdp"];
     let Some(done) = probe_on(&path, "tcp") else { return };
     let rtt = done["rtt"].as_f64().unwrap();
     // The emulated path guesses when a packet came from how late it usually wakes: one that it took up sooner leaves it
@@ -270,10 +271,8 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
         let rate = rate.unwrap_or_else(|| panic!("nothing went {direction}: {done}"));
         // A reading that comes late on a busy machine moves some bytes from one half to the other.
         assert!((0.6..1.15).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
-        // Where other programs take the processors, BBR overruns the emulated queue, and the path is not clean.
         let busy = processors_busy(&done, direction) > 0.95;
-        let is_overrun = done["measured"][direction]["resent"].as_f64().is_some_and(|resent| resent > 0.02);
-        assert!(busy || is_overrun || is_limit(&done, direction, "line"), "{done}");
+        assert!(busy || is_limit(&done, direction, "line"), "{done}");
     }
     assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
 }
