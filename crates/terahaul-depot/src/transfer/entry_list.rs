@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(listed().await, expected);
         // What is read no more is not missed.
         let all = terahaul_core::BlockRun { first: BlockNumber(0), count: BLOCKS };
-        db.forget_blocks(id, &[all], 0, 0).await.unwrap();
+        db.forget_blocks(id, &[all], |_| 0, 0).await.unwrap();
         assert_eq!(listed().await, expected);
     }
 
@@ -278,7 +278,7 @@ mod tests {
         let block = terahaul_core::BlockRun { first: BlockNumber(0), count: 1 };
         let caller = Caller::Token(fixture.owner.clone());
         live.inbound.with(|receiver| receiver.handle_failed([EntryIndex(0)]));
-        fixture.depot.inner.db.forget_blocks(live.id(), &[block], 1, 1).await.unwrap();
+        fixture.depot.inner.db.forget_blocks(live.id(), &[block], |_| 1, 1).await.unwrap();
         let listed = fixture.depot.entries(&caller, live.id(), 0, 10).await.unwrap();
         assert_eq!((listed[0].state, listed[0].line.blake3), (EntryState::Pending, None));
     }

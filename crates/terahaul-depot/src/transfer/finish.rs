@@ -249,7 +249,7 @@ mod tests {
         let id = fixture.transfer_of(EntryKind::File { size }).await;
         db.add_blocks(id, 2 * gaps).await;
         let missing = (0..gaps).map(|gap| BlockRun { first: BlockNumber(2 * gap), count: 1 });
-        db.forget_blocks(id, &missing.collect::<Vec<_>>(), 0, 0).await.unwrap();
+        db.forget_blocks(id, &missing.collect::<Vec<_>>(), |_| 0, 0).await.unwrap();
         let Err(DepotError::Incomplete { blocks, missing }) = fixture.depot.finish(id).await else {
             panic!()
         };

@@ -25,15 +25,14 @@ impl Live {
             let (store, id) = (Arc::clone(&depot.inner.store), self.id);
             blocking::run(move || free_all(&*store, id, unwanted)).await?
         };
-        let (freed_bytes, void) = self.inbound.with(|receiver| {
-            let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
-            let freed_bytes = freed.iter().copied().flat_map(BlockRun::blocks).map(len_of).sum::<u64>();
-            (freed_bytes, receiver.void_bytes().0 + freed_bytes)
-        });
+        let len_of =
+            |block| self.inbound.with(|receiver| receiver.layout().len_of(block).map_or(0, u64::from));
+        let freed_bytes = freed.iter().copied().flat_map(BlockRun::blocks).map(len_of).sum::<u64>();
+        let void = self.inbound.with(|receiver| receiver.void_bytes().0) + freed_bytes;
         if freed.is_empty() {
             return Ok(depot.inner.db.keep_void_bytes(self.id, void).await?);
         }
-        depot.inner.db.forget_blocks(self.id, &freed, freed_bytes, void).await?;
+        depot.inner.db.forget_blocks(self.id, &freed, len_of, void).await?;
         // Where that fails they stay here in memory, too, and the next attempt finds them.
         self.inbound.with(|receiver| receiver.handle_freed(&freed));
         Ok(())

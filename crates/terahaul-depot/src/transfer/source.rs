@@ -104,7 +104,7 @@ mod tests {
             fixture.depot.inner.registry.slot(id).await.clear_outbound();
             assert!(matches!(error_of(first_block(&outbound).await.1), DepotError::NoTransfer), "{size}");
             // As its blocks are once it is open: the rows are gone, and zeros are where the bytes were.
-            fixture.depot.inner.db.forget_blocks(id, &[FIRST], size, size).await.unwrap();
+            fixture.depot.inner.db.forget_blocks(id, &[FIRST], |_| size, size).await.unwrap();
             assert!(matches!(error_of(first_block(&outbound).await.1), DepotError::NoTransfer), "{size}");
         }
     }
@@ -114,7 +114,7 @@ mod tests {
         for size in SIZES {
             let fixture = Fixture::new().await;
             let outbound = read(&fixture, size).await;
-            fixture.depot.inner.db.forget_blocks(outbound.id(), &[FIRST], size, size).await.unwrap();
+            fixture.depot.inner.db.forget_blocks(outbound.id(), &[FIRST], |_| size, size).await.unwrap();
             let failures = first_block(&outbound).await.1.unwrap();
             let failed: Vec<_> = failures.iter().map(|failure| (failure.entry, failure.cause)).collect();
             assert_eq!(failed, [(EntryIndex(0), FailureCause::Unreadable)], "{size}");
