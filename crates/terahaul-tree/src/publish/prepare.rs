@@ -163,7 +163,9 @@ impl TreeSink {
         }
         fault::point()?;
         // What an earlier run has staged has what was kept then, of what the sender's file was then.
-        let dressed = self.dress(folder.as_fd(), &name, item.index)?;
+        let wanted = self.manifest().table.xattrs(item.index).to_vec();
+        let dress = || self.dress(folder.as_fd(), &name, item.index);
+        let dressed = self.opened_up_to_dress(folder.as_fd(), &name, &stat, &wanted, dress)?;
         if !dressed && mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
             return Ok(());
         }

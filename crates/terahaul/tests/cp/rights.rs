@@ -7,8 +7,9 @@ use std::process::Command;
 
 use rustix::fs::XattrFlags;
 
-use crate::permissions::{READING, without};
-use crate::rig::{Ran, terahaul_through};
+use crate::permissions::{READING, as_any_user, without};
+use crate::resume::wait_until_staged;
+use crate::rig::{Ran, spawn, terahaul_through, write_random};
 use crate::sshd::Sshd;
 use crate::trees::date;
 
@@ -56,6 +57,40 @@ fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut value = vec![0; 256];
     let len = rustix::fs::lgetxattr(path, name, &mut value[..]).ok()?;
     Some(value[..len].to_vec())
+}
+
+/// Those that the first run had staged were said to lack their attributes, and did.
+#[test]
+fn read_only_files_of_an_interrupted_copy_get_attributes_that_only_the_next_one_keeps() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    let small: Vec<String> = (0..8).map(|number| format!("a{number}")).collect();
+    for name in &small {
+        let path = ssh.path("src").join(name);
+        write_random(&path, 1 << 20, 1);
+        if !set_attribute(&path, "user.a", b"1") {
+            return;
+        }
+        set_mode(&path, 0o444);
+    }
+    write_random(&ssh.path("src/b"), 40 << 20, 2);
+    let through = as_any_user(&ssh);
+    let copy = |flags: &[&str]| {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src", "there"]);
+        command
+    };
+    let mut copying = spawn(copy(&["--limit", "8MB"]));
+    // The files of a block are recorded together.
+    wait_until_staged(&ssh.path("there"), "journal", 300);
+    copying.kill().unwrap();
+    copying.wait().unwrap();
+    let ran = Ran::of(copy(&["-X"]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for name in &small {
+        let path = ssh.path("there/src").join(name);
+        assert_eq!((attribute(&path, "user.a"), mode(&path)), (Some(b"1".to_vec()), 0o444));
+    }
 }
 
 const LIST: &str = "system.posix_acl_access";
