@@ -102,26 +102,48 @@ impl TreeSink {
         Ok(())
     }
 
-    /// The staging folder, if it has something from an interrupted run, and now the source has no file or link at all. Where that run
-    /// had [recorded](FileJournal::is_resumed) parts of files, it is more likely that the source's disk is not mounted than that all of
-    /// them were removed, and what is staged may have taken days.
-    pub fn orphan(&self) -> io::Result<Option<&Path>> {
+    /// The staging folder, if it has something from an interrupted run, and now no file or link came from the source at all, of which nothing
+    /// was `found` here either, or, where it was seen `in_part` only, nothing under the name of one of the sources. Where that run had
+    /// [recorded](FileJournal::is_resumed) parts of files, it is more likely that a disk is not mounted than that all of them were removed,
+    /// and what is staged may have taken days.
+    pub fn orphan(&self, found: bool, in_part: bool) -> io::Result<Option<&Path>> {
         let offers_leaf = || {
             let manifest = self.manifest();
             let mut rows =
                 (0..manifest.marks.len() as u32).filter_map(|index| manifest.table.row(EntryIndex(index)));
             rows.any(|row| row.kind != RowKind::Directory)
         };
-        let is_orphan = !self.staging.anew && !offers_leaf() && self.has_staged_leaf()?;
+        if self.staging.anew {
+            return Ok(None);
+        }
+        let has_again = || Ok::<_, io::Error>(!names_in(self.staging.again.as_fd(), b"")?.is_empty());
+        let is_gone = !found && !offers_leaf() && (has_again()? || self.has_staged_leaf(Vec::new())?);
+        let is_orphan = is_gone || in_part && self.has_staged_leaf_of_no_source()?;
         Ok(is_orphan.then_some(self.staging.path.as_path()))
     }
 
-    /// Whether anything but folders is staged.
-    fn has_staged_leaf(&self) -> io::Result<bool> {
-        if !names_in(self.staging.again.as_fd(), b"")?.is_empty() {
-            return Ok(true);
+    /// Whether anything but folders is staged under a name at the top that no entry has.
+    fn has_staged_leaf_of_no_source(&self) -> io::Result<bool> {
+        for name in names_in(self.staging.tree.as_fd(), b"")? {
+            let is_known = {
+                let table = &self.manifest().table;
+                table.find_child(FolderId::TOP, &name).is_some()
+                    || table.find_in(FolderId::TOP, &name).is_some()
+            };
+            if is_known {
+                continue;
+            }
+            let stat = rustix::fs::statat(&*self.staging.tree, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+            if !is_folder(&stat) || self.has_staged_leaf(name)? {
+                return Ok(true);
+            }
         }
-        let mut folders = vec![Vec::new()];
+        Ok(false)
+    }
+
+    /// Whether anything but folders is staged below `folder`.
+    fn has_staged_leaf(&self, folder: Vec<u8>) -> io::Result<bool> {
+        let mut folders = vec![folder];
         while let Some(path) = folders.pop() {
             let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
             for name in names_in(self.staging.tree.as_fd(), &path)? {

@@ -9,7 +9,7 @@ use terahaul_core::{
     BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash,
 };
 use terahaul_store::{EntryFailure, InboundError};
-use terahaul_tree::decision::Decision;
+use terahaul_tree::decision::{Decision, Reason};
 use terahaul_tree::{Pieces, Places};
 use terahaul_wire::Batch;
 
@@ -212,6 +212,8 @@ impl Landing {
             Decision::Refuse(refused) => {
                 return Ok(Fate::Refused(refusal(refused, self.rules.make_way())));
             }
+            // It is not there at all.
+            Decision::Skip(Reason::Missing) => {}
             Decision::Skip(_) if !wanted && entry.kind != EntryKind::Directory => state.landed.unchanged += 1,
             Decision::Metadata(_) if entry.kind != EntryKind::Directory => state.landed.touched += 1,
             _ => {}

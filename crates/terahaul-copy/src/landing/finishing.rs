@@ -36,9 +36,13 @@ impl Landing {
         };
         self.inbound.flush()?;
         // What is there as the source has it, the source has.
+        let (found, in_part) = {
+            let state = self.state();
+            (state.landed.unchanged > 0, state.walked.as_ref().is_some_and(|walked| walked.errors > 0))
+        };
+        let unread = CopyError::file(&self.base.folder, "read");
         if journal.is_resumed()
-            && self.state().landed.unchanged == 0
-            && let Some(staging) = sink.orphan().map_err(CopyError::file(&self.base.folder, "read"))?
+            && let Some(staging) = sink.orphan(found, in_part).map_err(unread)?
         {
             return Err(CopyError::SourceEmptied(staging.into()));
         }

@@ -107,6 +107,30 @@ fn a_source_that_has_become_empty_costs_nothing_of_what_an_interrupted_copy_has_
     assert_eq!(staging_folders(&ssh.path("there")), 0);
 }
 
+/// All that had arrived of it was removed, and it was sent once more.
+#[test]
+fn a_source_that_is_missing_beside_another_costs_nothing_of_what_an_interrupted_copy_has_left() {
+    let ssh = Sshd::start();
+    write_source(&ssh);
+    fs::create_dir(ssh.path("other")).unwrap();
+    fs::write(ssh.path("other/file"), "1").unwrap();
+    let to = ssh.far("there");
+    let mut running = spawn(ssh.command(&["--limit", LIMIT, "other", "src", &to]));
+    wait_until_durable(&ssh.path("there"));
+    running.kill().unwrap();
+    wait_for(&mut running);
+    wait_until_gone(&ssh);
+    fs::rename(ssh.path("src"), ssh.path("unmounted")).unwrap();
+    let ran = ssh.run(&["other", "src", &to]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("mounted"), "{}", ran.stderr);
+    fs::rename(ssh.path("unmounted"), ssh.path("src")).unwrap();
+    let done = ssh.copy(&["other", "src", &to]);
+    assert!(done["moved_bytes"].as_u64().unwrap() < SIZE as u64 + MANY * SMALL as u64, "{done}");
+    assert_same(&ssh.path("src"), &ssh.path("there/src"));
+    assert_eq!(staging_folders(&ssh.path("there")), 0);
+}
+
 fn push(ssh: &Sshd) -> [String; 2] {
     ["src".into(), ssh.far("there")]
 }
