@@ -216,13 +216,18 @@ fn closing(copied: &Copied, time: Duration) -> String {
         (links, counted(links, "link", "links")),
     ];
     let made: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    let failed = copied.failures.count();
     let mut text = match made.is_empty() {
+        true if failed > 0 => "nothing was copied".to_owned(),
         true => "nothing was to be copied".to_owned(),
         false => format!("copied {}, {}; {}", made.join(", "), ByteCount(bytes), pace(copied.moved, time)),
     };
-    for (count, what) in
-        [(unchanged, "already there"), (touched, "given metadata only"), (removed, "removed")]
-    {
+    for (count, what) in [
+        (unchanged, "already there"),
+        (touched, "given metadata only"),
+        (removed, "removed"),
+        (failed, "failed"),
+    ] {
         if count > 0 {
             text += &format!("; {count} {what}");
         }
