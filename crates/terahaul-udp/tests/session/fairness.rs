@@ -106,10 +106,11 @@ fn transfers_that_begin_together_do_not_flood_a_line_for_long() {
     }
 }
 
-/// What all of them would keep waiting is more than the queue holds.
+/// What all of them would keep waiting is more than the queue holds. With two, one that had met the full queue took two thirds of all packets for
+/// what is lost anyway, and flooded the line for ten seconds.
 #[test]
 fn transfers_on_a_near_path_lose_little_to_each_other() {
-    for (count, seed) in [(4, 1), (8, 2)] {
+    for (count, seed) in [(2, 4), (4, 1), (8, 2)] {
         let shares = scenes::nearby(paths::lan(9_000), count, seed).shares(2 * SECOND, 5 * SECOND);
         let (fair, dropped) = (shares.jain(), shares.dropped);
         assert!(

@@ -11,7 +11,7 @@
 //! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
 //! | open | far more than usual, and packets wait | open, at what arrives |
-//! | open | much loss has been usual for [`DOUBT_EVERY`] | trial |
+//! | open | much loss has been usual for [`DOUBT_EVERY`], or very much for [`DOUBT_HEAVY_ROUNDS`] | trial |
 //! | held | more than usual again | trial, from there |
 //! | held | its time passes | open, growing slowly |
 //! | trial | silence; others are insisted against; a meeting | open: what arrives from then on says nothing of the trial |
@@ -31,6 +31,9 @@ const OVERFLOW: f64 = 0.1;
 /// So much loss at the start may be of the path; but others may be starting too.
 pub(super) const HEAVY: f64 = 0.2;
 const DOUBT_EVERY: Duration = Duration::from_secs(10);
+/// Where more than [`HEAVY`] is, as soon as so many round trips have passed: of two that met on a near path, one of them flooded the line for ten
+/// thousand round trips, and the other had a hundredth of it (simulated). A trial takes some ten round trips.
+const DOUBT_HEAVY_ROUNDS: u32 = 200;
 /// How long the first limit is held: so many round trips, within these bounds. A second was half of a gigabyte's time on loopback.
 const FIRST_HOLD_ROUNDS: u32 = 50;
 const SHORTEST_FIRST_HOLD: Duration = Duration::from_millis(20);
@@ -73,6 +76,8 @@ pub(super) struct LossGuard {
     hold: Duration,
     /// When what is taken for usual is put to the test.
     doubt_at: Time,
+    /// For how long so much loss as only a flood causes passes for usual.
+    heavy_for: Duration,
 }
 
 impl LossGuard {
@@ -90,6 +95,7 @@ impl LossGuard {
             blind_until: 0,
             hold,
             doubt_at: Time::ZERO,
+            heavy_for: (round_trip * DOUBT_HEAVY_ROUNDS).min(DOUBT_EVERY),
         }
     }
 
@@ -185,6 +191,9 @@ impl LossGuard {
             return None;
         }
         self.usual = share;
+        if share > HEAVY {
+            self.doubt_at = now + self.heavy_for;
+        }
         (self.ceiling, self.limit) = (None, None);
         Some(trial.window)
     }
