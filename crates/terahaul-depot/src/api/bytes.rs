@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use terahaul_core::{Address, BLOCK_SIZE};
+use terahaul_core::{Address, BLOCK_SIZE, BlockContent, EntryIndex};
 
 use super::error::Answer;
 use super::extract::{self, Asking, Params};
@@ -52,7 +52,9 @@ pub(super) async fn read(
 fn check(outbound: &Outbound, address: Address, length: u64) -> Result<(), DepotError> {
     let layout = outbound.layout();
     let outside = || DepotError::Range {
-        message: "the transfer has no such run of bytes: ask within one file or one packed block".into(),
+        message:
+            "the transfer has no such run of bytes: ask for files that arrived, without a gap between them"
+                .into(),
         size: layout.end().0,
     };
     let end = address.0.checked_add(length).filter(|&end| end <= layout.end().0).ok_or_else(outside)?;
@@ -60,7 +62,16 @@ fn check(outbound: &Outbound, address: Address, length: u64) -> Result<(), Depot
     while at.0 < end {
         let shape = at.block().and_then(|block| layout.shape(block)).ok_or_else(outside)?;
         let occupied = shape.number.address() + u64::from(shape.len);
-        if at >= occupied || shape.entries().all(|entry| outbound.failed().contains(&entry)) {
+        let has_failed = |entry: &EntryIndex| outbound.failed().contains(entry);
+        let is_lost = match &shape.content {
+            BlockContent::Piece { entry, .. } => has_failed(entry),
+            BlockContent::Packed { files, .. } => files.iter().any(|file| {
+                let first = shape.number.address() + u64::from(file.offset);
+                let is_asked_for = first.0 < end && first + u64::from(file.len) > at;
+                is_asked_for && has_failed(&file.entry)
+            }),
+        };
+        if at >= occupied || is_lost {
             return Err(outside());
         }
         // A block that is not full ends the run.

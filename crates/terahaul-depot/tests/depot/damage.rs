@@ -166,7 +166,14 @@ async fn what_is_stored_of_an_entry_that_failed_need_not_be_what_was_sent() {
     damage(&rig, 150);
     assert!(rig.get(&format!("/transfers/{id}/files/0")).await.body == bytes[..100]);
     assert!(rig.get(&format!("/transfers/{id}/files/2")).await.body == bytes[200..]);
-    assert_eq!(rig.get(&format!("/transfers/{id}/bytes/0?length=300")).await.status, 200);
+    // Bytes of it are given to nobody, and its neighbours' without it.
+    for (address, length) in [(0, 300), (0, 101), (150, 1), (199, 2)] {
+        let path = format!("/transfers/{id}/bytes/{address}?length={length}");
+        rig.get(&path).await.refused(416, "range_not_satisfiable");
+    }
+    for (address, length) in [(0, 100), (200, 100)] {
+        assert_eq!(rig.get(&format!("/transfers/{id}/bytes/{address}?length={length}")).await.status, 200);
+    }
     assert!(download(&rig, &format!("/transfers/{id}/zip"), None).await.1);
     damage(&rig, 250);
     refused(&rig.get(&format!("/transfers/{id}/files/2")).await, "b", 0);
