@@ -28,7 +28,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockRefusal {
     /// The manifest has no such block, or it is not sealed yet.
-    #[error("block {0} is outside the manifest: declare its entries first")]
+    #[error(
+        "block {0} is not whole in the manifest: declare all of its entries first, and seal the last of them"
+    )]
     Outside(BlockNumber),
     /// The length does not follow from the manifest.
     #[error("block {block} has {expected} bytes by the manifest, not {got}")]

@@ -23,7 +23,7 @@ pub enum InboundError {
     Refused(#[from] BlockRefusal),
     /// The bytes are not those the sender claims.
     #[error(
-        "block {block} arrived with another value ({got}) than its sender computed ({claimed}): it will be sent again"
+        "block {block} arrived with another value ({got}) than its sender computed ({claimed}): it has to be sent again"
     )]
     Mismatch {
         /// Which block.

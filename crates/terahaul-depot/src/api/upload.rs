@@ -74,14 +74,17 @@ async fn take(
     let mut standing = Standing::new(depot, &asking.caller);
     let mut blocks = Vec::new();
     let mut taken = 0;
-    let mut claimed = claimed.into_iter();
+    let mut claimed = claimed.map(Vec::into_iter);
+    let uncounted =
+        || DepotError::Invalid("Terahaul-Values has one value for each block of the body, in order".into());
     let mut next = Some(first);
     while !body.is_at_end().await? {
         if blocks.len() == MAX_BLOCKS {
             return Err(DepotError::TooManyBlocks { limit: MAX_BLOCKS });
         }
         let block = next.ok_or(InboundError::Refused(BlockRefusal::Outside(first)))?;
-        let (value, len) = take_block(&live, block, claimed.next(), body, &mut standing).await?;
+        let claim = claimed.as_mut().map(|values| values.next().ok_or_else(uncounted)).transpose()?;
+        let (value, len) = take_block(&live, block, claim, body, &mut standing).await?;
         blocks.push(BlockValue { block, value });
         taken += len;
         if taken > MAX_CHUNK {
@@ -91,6 +94,9 @@ async fn take(
     }
     if blocks.is_empty() {
         return Err(DepotError::Invalid("the body is empty: send the bytes of at least one block".into()));
+    }
+    if claimed.is_some_and(|mut values| values.next().is_some()) {
+        return Err(uncounted());
     }
     Ok((ValuesBody { blocks }, place))
 }
@@ -129,10 +135,14 @@ async fn take_block(
     }
 }
 
-/// The values that the sender computed, if it says: one for each block, in order.
-fn claimed_values(headers: &HeaderMap) -> Result<Vec<Hash>, DepotError> {
-    let Some(value) = headers.get("terahaul-values") else { return Ok(Vec::new()) };
+/// The values that the sender computed, if it says: one for each block, in order. Several lines are one list (RFC 9110, section 5.3).
+fn claimed_values(headers: &HeaderMap) -> Result<Option<Vec<Hash>>, DepotError> {
     let wrong = || DepotError::Invalid("Terahaul-Values is a list of BLAKE3 values in hexadecimal".into());
-    let text = value.to_str().map_err(|_| wrong())?;
-    text.split(',').map(|hex| Hash::from_hex(hex.trim()).ok_or_else(wrong)).collect()
+    let mut values = Vec::new();
+    for line in headers.get_all("terahaul-values") {
+        let list = line.to_str().map_err(|_| wrong())?.split(',');
+        let list = list.map(|hex| Hash::from_hex(hex.trim()).ok_or_else(wrong));
+        values.extend(list.collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok((!values.is_empty()).then_some(values))
 }

@@ -131,6 +131,14 @@ async fn what_does_not_fit_the_manifest_is_refused_and_what_is_here_stays() {
     let answer = rig.put(&id, 0, &bytes, &[("terahaul-values", &wrong)]).await.refused(422, "hash_mismatch");
     assert_eq!((&answer["error"]["block"], &answer["error"]["retry"]), (&json!(0), &json!(true)));
     rig.put(&id, 0, &bytes, &[("terahaul-values", "zz")]).await.refused(400, "bad_request");
+    // What stood behind the first one was not looked at.
+    let right =
+        terahaul_core::BlockProof::Packed(vec![terahaul_core::Hash(*blake3::hash(&bytes).as_bytes())]);
+    let right = right.value().to_hex();
+    let several = format!("{right},{wrong}");
+    rig.put(&id, 0, &bytes, &[("terahaul-values", &several)]).await.refused(400, "bad_request");
+    let lines = [("terahaul-values", right.as_str()), ("terahaul-values", &wrong)];
+    rig.put(&id, 0, &bytes, &lines).await.refused(400, "bad_request");
     let taken = rig.put(&id, 0, &bytes, &[]).await.expect(200);
     let value = taken["blocks"][0]["value"].as_str().unwrap().to_owned();
     rig.put(&id, 0, &bytes, &[("terahaul-values", &value)]).await.expect(200);
