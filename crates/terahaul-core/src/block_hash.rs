@@ -41,7 +41,9 @@ impl serde::Serialize for Hash {
 impl<'de> serde::Deserialize<'de> for Hash {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        Self::from_hex(&text).ok_or_else(|| serde::de::Error::custom("not a BLAKE3 hash in hexadecimal"))
+        // In one way, as what is signed has it.
+        let hash = Self::from_hex(&text).filter(|hash| hash.to_hex() == text);
+        hash.ok_or_else(|| serde::de::Error::custom("not a BLAKE3 hash in lower-case hexadecimal"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Seek};
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use terahaul_core::{ReceiptEntry, ReceiptError, ReceiptFailure, RootHasher, Statement};
+use terahaul_core::{ReceiptEntry, ReceiptError, RootHasher, Statement};
 
 use crate::exit::{Exit, Failure};
 
@@ -14,8 +14,6 @@ pub struct ReceiptFile {
     file: File,
     /// What was signed.
     pub statement: Statement,
-    /// What did not arrive.
-    pub failures: Vec<ReceiptFailure>,
 }
 
 impl ReceiptFile {
@@ -44,7 +42,7 @@ impl ReceiptFile {
         if root.finish() != parts.statement.root || count != parts.statement.entries {
             return Err(not_proven(&ReceiptError::Root));
         }
-        Ok(Self { file, statement: parts.statement, failures: parts.failures })
+        Ok(Self { file, statement: parts.statement })
     }
 
     /// Calls `on_entry` with every entry, in manifest order, until it returns `false`.
@@ -60,7 +58,6 @@ fn not_proven(error: &ReceiptError) -> Failure {
 struct Parts {
     statement: Statement,
     signature: String,
-    failures: Vec<ReceiptFailure>,
 }
 
 fn read(file: &File, on_entry: &mut dyn FnMut(ReceiptEntry) -> bool) -> Result<Parts, Failure> {
@@ -107,7 +104,8 @@ impl<'de> Visitor<'de> for Document<'_> {
             match key.as_str() {
                 "statement" if statement.is_none() => statement = Some(map.next_value()?),
                 "signature" if signature.is_none() => signature = Some(map.next_value()?),
-                "failures" if failures.is_none() => failures = Some(map.next_value()?),
+                // What did not arrive is not signed, but for how much it is.
+                "failures" if failures.is_none() => failures = Some(map.next_value::<IgnoredAny>()?),
                 "entries" if !entries => {
                     entries = true;
                     map.next_value_seed(Entries { on_entry: &mut *self.on_entry })?;
@@ -124,7 +122,6 @@ impl<'de> Visitor<'de> for Document<'_> {
         Ok(Parts {
             statement: statement.ok_or_else(|| A::Error::missing_field("statement"))?,
             signature: signature.ok_or_else(|| A::Error::missing_field("signature"))?,
-            failures: failures.unwrap_or_default(),
         })
     }
 }
