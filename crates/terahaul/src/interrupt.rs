@@ -1,11 +1,13 @@
 //! Ctrl-C, requests to terminate and terminals that go away: the first stops in good order, the second at once.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 /// A terminal interrupts this process, and whoever started it may pass on the same: what comes so soon after the first is no second.
 const SAME: Duration = Duration::from_millis(500);
@@ -17,32 +19,21 @@ const AT_ONCE: Duration = Duration::from_millis(200);
 pub struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    /// Listens from now on. Needs a Tokio runtime.
-    pub fn listen() -> std::io::Result<Self> {
-        // A handler would undo what whoever started this process has asked for.
-        let mut hangup = match is_ignored(SignalKind::hangup()) {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
-        };
-        // What is longer than this process may make a file is an error like any other, which is told by the file's name.
-        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+    /// Listens from now on, on a thread of its own: the second signal ends the process also where all others wait for something, and once
+    /// the command has ended.
+    pub fn listen() -> io::Result<Self> {
         let (set, state) = watch::channel(false);
-        tokio::spawn(async move {
-            let mut first = None;
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                    () = next(&mut hangup) => {}
-                }
-                if first.get_or_insert_with(Instant::now).elapsed() > SAME {
-                    std::process::exit(i32::from(Exit::Interrupted.number()));
-                }
-                set.send_replace(true);
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let listen = move || match Signals::listen() {
+            Ok((runtime, signals)) => {
+                let _ = tell.send(Ok(()));
+                runtime.block_on(signals.take_turns(&set));
             }
-        });
+            Err(error) => _ = tell.send(Err(error)),
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(listen)?;
+        // It says one or the other.
+        told.recv().map_err(io::Error::other)??;
         Ok(Self(state))
     }
 
@@ -60,7 +51,7 @@ impl Interrupt {
     pub async fn wait(&self) {
         let mut state = self.0.clone();
         if state.wait_for(|set| *set).await.is_err() {
-            // The listener lives as long as the runtime; without it there is nothing to wait for.
+            // The listener lives as long as the process; without it there is nothing to wait for.
             std::future::pending::<()>().await;
         }
     }
@@ -77,6 +68,50 @@ impl Interrupt {
             biased;
             result = work => result,
             () = self.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    }
+}
+
+/// What is listened for.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    /// What runs the listener, and what it listens for.
+    fn listen() -> io::Result<(tokio::runtime::Runtime, Self)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let signals = {
+            let _within = runtime.enter();
+            // What is longer than this process may make a file is an error like any other, which is told by the file's name.
+            drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
+            // A handler would undo what whoever started this process has asked for.
+            let hangup = match is_ignored(SignalKind::hangup()) {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            };
+            let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            Self { interrupt, terminate, hangup }
+        };
+        Ok((runtime, signals))
+    }
+
+    /// Tells of the first, and ends the process at the second.
+    async fn take_turns(mut self, set: &watch::Sender<bool>) {
+        let mut first = None;
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+                () = next(&mut self.hangup) => {}
+            }
+            if first.get_or_insert_with(Instant::now).elapsed() > SAME {
+                std::process::exit(i32::from(Exit::Interrupted.number()));
+            }
+            output::handle_interrupt();
+            set.send_replace(true);
         }
     }
 }

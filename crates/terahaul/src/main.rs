@@ -56,6 +56,8 @@ fn main() -> ExitCode {
     };
     match output.check() {
         Ok(()) => exit.into(),
+        // That is said already.
+        Err(Failure { exit: Exit::Interrupted, .. }) if exit != Exit::Ok => exit.into(),
         Err(lost) => {
             let lost = say_lost(&lost);
             if exit == Exit::Ok { lost.into() } else { exit.into() }
@@ -71,11 +73,10 @@ fn keep_owner_rights() {
 }
 
 fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    // Ahead of the runtime, which looks whether there is a thread left for the work.
+    let interrupt = Interrupt::listen().map_err(unlistened)?;
     let runtime = start_runtime(output)?;
-    let result = runtime.block_on(async {
-        let interrupt = Interrupt::listen().map_err(unstarted)?;
-        commands::run(cli, output, &interrupt).await
-    });
+    let result = runtime.block_on(commands::run(cli, output, &interrupt));
     // Threads that still read or write for a command that was given up end with the process.
     runtime.shutdown_background();
     result
@@ -103,6 +104,14 @@ fn unstarted(error: std::io::Error) -> Failure {
     let remedy = terahaul_store::remedy_of_too_many_files(&error).map(|remedy| format!(": {remedy}"));
     let text = format!("the program could not start: {error}{}", remedy.unwrap_or_default());
     Failure::new(Exit::Unexpected, text)
+}
+
+fn unlistened(error: std::io::Error) -> Failure {
+    match error.kind() {
+        // Of all that it does only a thread may be lacking for now.
+        std::io::ErrorKind::WouldBlock => without_threads(&error),
+        _ => unstarted(error),
+    }
 }
 
 fn without_threads(error: impl Display) -> Failure {

@@ -2,25 +2,49 @@
 //!
 //! `ssh`, which inherits stderr, sets it not to block where it is no terminal. That holds for whoever else has the same pipe: in
 //! `2>&1 | less` this program's stdout.
+//!
+//! A reader that takes nothing holds the work up, but not its end: once the user wants to stop, it is waited for for a second.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+
+/// The user wants to stop.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// How often that is looked at while a reader takes nothing.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a reader that takes nothing is waited for then.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A pipe that has room takes so much without waiting (`PIPE_BUF`).
+const AT_ONCE: usize = 4096;
+
+/// The user wants to stop: a reader that takes nothing is not waited for any more.
+pub fn handle_interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
 
 /// Writes all of `text`, and waits for the reader where it has to.
 ///
 /// Not through the standard library, which takes what could not be written for written where stdout is open for reading only.
 ///
 /// # Errors
-/// Those of writing.
+/// Those of writing; [`io::ErrorKind::TimedOut`] where nobody reads and the user wants to stop.
 pub fn write_all(to: impl AsFd, mut text: &[u8]) -> io::Result<()> {
+    // In one piece, as others may write to the same file.
+    let is_file =
+        || fstat(&to).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+    let most = if text.len() > AT_ONCE && is_file() { usize::MAX } else { AT_ONCE };
     while !text.is_empty() {
-        match rustix::io::write(&to, text) {
+        wait_for_room(&to)?;
+        match rustix::io::write(&to, &text[..text.len().min(most)]) {
             Ok(written) => text = &text[written..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => wait_for_room(&to)?,
+            Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -28,8 +52,19 @@ pub fn write_all(to: impl AsFd, mut text: &[u8]) -> io::Result<()> {
 }
 
 fn wait_for_room(to: impl AsFd) -> io::Result<()> {
-    rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&to, PollFlags::OUT)], None))?;
-    Ok(())
+    let mut waits_since = None;
+    loop {
+        match poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&LOOK)) {
+            Ok(0) if INTERRUPTED.load(Ordering::Relaxed) => {
+                if waits_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The process's stderr.

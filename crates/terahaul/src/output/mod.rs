@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use date::date_of;
-pub use descriptor::Stderr;
+pub use descriptor::{Stderr, handle_interrupt};
 pub use event::{Event, PathText, PathView, ProgressView};
 pub use human::{TOKENS, counted, long, printable, transfers_head};
 
@@ -158,6 +158,10 @@ impl Output {
 
 /// What is said, and the exit code, where stdout could not be written.
 pub fn lost(error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::TimedOut {
+        let message = "interrupted while nobody read what it said: run the same command again";
+        return Failure::new(crate::exit::Exit::Interrupted, message);
+    }
     let message =
         format!("the result could not be written to stdout ({error}): check where it is redirected to");
     Failure::new(crate::exit::Exit::Unexpected, message)

@@ -89,6 +89,34 @@ fn a_command_that_is_to_outlive_its_terminal_does_so() {
     assert_eq!(wait_for(&mut child).code(), Some(2));
 }
 
+/// Only a second signal ended most of them, and nothing but SIGKILL what waited for stdout on another thread.
+#[test]
+fn a_command_whose_output_nobody_reads_ends_at_the_first_signal() {
+    let depot = Depot::start();
+    for number in 0..2_000 {
+        write_random(&depot.path(&format!("src/{number:0>100}")), 1, 1);
+    }
+    let link = depot.send(&["src"]);
+    let commands = [
+        &["send", "-n", "--json", "src"][..],
+        &["receive", "-n", "--json", &link, "dst"],
+        &["info", &link],
+        &["cp", "-v", "src", "copy"],
+        &["cp", "-n", "src", "copy"],
+    ];
+    for args in commands {
+        let mut child = spawn(depot.command(args));
+        let output = child.stdout.take().unwrap();
+        let waiting = || rustix::io::ioctl_fionread(&output).unwrap();
+        wait_until("the pipe is full, or all is said", || {
+            waiting() > 50_000 || child.try_wait().unwrap().is_some()
+        });
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} says too little");
+        send_signal(child.id(), "TERM");
+        assert_eq!(wait_for(&mut child).code(), Some(130), "{args:?}");
+    }
+}
+
 const HANG_UP: u64 = 1;
 const TERMINATE: u64 = 1 << 14;
 

@@ -45,7 +45,8 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     // Before anything is written: a wrong link must not leave a folder behind.
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
     let receiving = interrupt.guard(opening).await?;
-    let folder = open_folder(&args.dir, receiving.offer(), filter, overwrite, output).await?;
+    let opening = open_folder(&args.dir, receiving.offer(), filter, overwrite, output);
+    let folder = interrupt.guard(opening).await?;
     let resumed = folder.is_resumed();
     let (transfer, name) = (target.transfer.to_string(), receiving.offer().name.as_str());
     output.emit(&Event::Start { command: "receive", transfer, name, resumed });
