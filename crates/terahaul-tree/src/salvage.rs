@@ -1,8 +1,10 @@
 //! Going on from what an interrupted copy left in the staging folder.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Stat};
 use terahaul_core::{Entry, EntryIndex, EntryKind, Mtime};
@@ -14,7 +16,7 @@ use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{is_file, is_folder, mtime_of, names_in, size_of_file};
 use crate::sink::{Mark, remove_all};
 use crate::staging::Staged;
-use crate::table::{FolderId, RowKind};
+use crate::table::{EntryTable, FolderId, RowKind};
 
 impl TreeSink {
     /// What of this entry, already appended, is durable in staging from an earlier run. Whatever else is staged under
@@ -102,43 +104,34 @@ impl TreeSink {
         Ok(())
     }
 
-    /// The staging folder, if it has something from an interrupted run, and now no file or link came from the source at all, of which nothing
-    /// was `found` here either, or, where it was seen `in_part` only, nothing under the name of one of the sources. Where that run had
-    /// [recorded](FileJournal::is_resumed) parts of files, it is more likely that a disk is not mounted than that all of them were removed,
-    /// and what is staged may have taken days.
-    pub fn orphan(&self, found: bool, in_part: bool) -> io::Result<Option<&Path>> {
-        let offers_leaf = || {
-            let manifest = self.manifest();
-            let mut rows =
-                (0..manifest.marks.len() as u32).filter_map(|index| manifest.table.row(EntryIndex(index)));
-            rows.any(|row| row.kind != RowKind::Directory)
-        };
+    /// Where something from an interrupted run lies of which now no file or link came: the staging folder, where none came at all and nothing
+    /// of the source was `found` here either, or what is staged of one source, under a name that `is_source`, with nothing `alike` here. Where
+    /// that run had [recorded](FileJournal::is_resumed) parts of files, it is more likely that a disk is not mounted than that all of them were
+    /// removed, and what is staged may have taken days.
+    pub fn orphan(
+        &self,
+        found: bool,
+        is_source: impl Fn(&[u8]) -> bool,
+        alike: &EntryTable,
+    ) -> io::Result<Option<PathBuf>> {
         if self.staging.anew {
             return Ok(None);
         }
+        let seen = self.manifest().table.tops_with_leaves();
         let has_again = || Ok::<_, io::Error>(!names_in(self.staging.again.as_fd(), b"")?.is_empty());
-        let is_gone = !found && !offers_leaf() && (has_again()? || self.has_staged_leaf(Vec::new())?);
-        let is_orphan = is_gone || in_part && self.has_staged_leaf_of_no_source()?;
-        Ok(is_orphan.then_some(self.staging.path.as_path()))
-    }
-
-    /// Whether anything but folders is staged under a name at the top that no entry has.
-    fn has_staged_leaf_of_no_source(&self) -> io::Result<bool> {
-        for name in names_in(self.staging.tree.as_fd(), b"")? {
-            let is_known = {
-                let table = &self.manifest().table;
-                table.find_child(FolderId::TOP, &name).is_some()
-                    || table.find_in(FolderId::TOP, &name).is_some()
-            };
-            if is_known {
-                continue;
-            }
+        if !found && seen.is_empty() && (has_again()? || self.has_staged_leaf(Vec::new())?) {
+            return Ok(Some(self.staging.path.clone()));
+        }
+        let alike = alike.tops_with_leaves();
+        let names = names_in(self.staging.tree.as_fd(), b"")?;
+        let is_missing = |name: &Vec<u8>| is_source(name) && !seen.contains(name) && !alike.contains(name);
+        for name in names.into_iter().filter(is_missing) {
             let stat = rustix::fs::statat(&*self.staging.tree, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
-            if !is_folder(&stat) || self.has_staged_leaf(name)? {
-                return Ok(true);
+            if !is_folder(&stat) || self.has_staged_leaf(name.clone())? {
+                return Ok(Some(self.staging.path.join("tree").join(OsStr::from_bytes(&name))));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Whether anything but folders is staged below `folder`.

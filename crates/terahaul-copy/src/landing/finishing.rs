@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use terahaul_core::FailureCause;
@@ -35,16 +36,10 @@ impl Landing {
             return Ok(state.landed);
         };
         self.inbound.flush()?;
-        // What is there as the source has it, the source has.
-        let (found, in_part) = {
-            let state = self.state();
-            (state.landed.unchanged > 0, state.walked.as_ref().is_some_and(|walked| walked.errors > 0))
-        };
-        let unread = CopyError::file(&self.base.folder, "read");
         if journal.is_resumed()
-            && let Some(staging) = sink.orphan(found, in_part).map_err(unread)?
+            && let Some(staged) = self.orphan(sink).map_err(CopyError::file(&self.base.folder, "read"))?
         {
-            return Err(CopyError::SourceEmptied(staging.into()));
+            return Err(CopyError::SourceEmptied(staged));
         }
         if !self.inbound.with(|receiver| receiver.is_complete()) {
             return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
@@ -83,6 +78,20 @@ impl Landing {
         let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
+    }
+
+    /// What an interrupted copy has left of a source of which nothing is to be seen now.
+    fn orphan(&self, sink: &TreeSink) -> io::Result<Option<PathBuf>> {
+        // Of a list's names, and of those in a source that stands for its content, each may have been removed.
+        let names = match self.filter.has_list() || self.base.rename.is_some() {
+            true => &[][..],
+            false => self.asked.names.as_slice(),
+        };
+        let is_source = |name: &[u8]| names.binary_search_by(|source| source.0.as_slice().cmp(name)).is_ok();
+        let state = self.state();
+        // What is there as the source has it, the source has.
+        let found = state.landed.unchanged > 0;
+        state.alike.as_ref().map_or(Ok(None), |alike| sink.orphan(found, is_source, alike))
     }
 
     /// Once nothing is in it any more, the folder for what is not complete goes too, with those above it, as far as they were made for this.

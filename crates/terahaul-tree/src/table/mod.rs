@@ -6,6 +6,7 @@
 mod extras;
 mod index;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use terahaul_core::{
@@ -240,6 +241,21 @@ impl EntryTable {
         }
         path.extend_from_slice(row.name);
         EntryPath::new(path).ok()
+    }
+
+    /// The names at the top under which there is a file or a link.
+    pub(crate) fn tops_with_leaves(&self) -> BTreeSet<Vec<u8>> {
+        // Folders come behind those that they are in.
+        let mut tops = vec![FolderId::TOP; self.folders.len()];
+        for at in 1..self.folders.len() {
+            let parent = self.folders[at].parent;
+            tops[at] = if parent == FolderId::TOP { FolderId(at as u32) } else { tops[parent.0 as usize] };
+        }
+        let leaves = self.rows.iter().filter(|row| row.kind != RowKind::Directory);
+        let (at_top, below): (Vec<&Row>, Vec<&Row>) = leaves.partition(|row| row.folder == FolderId::TOP);
+        let below: BTreeSet<_> = below.into_iter().map(|row| tops[row.folder.0 as usize].0).collect();
+        let below = below.into_iter().map(|top| self.folder(FolderId(top)).1.to_vec());
+        at_top.into_iter().map(|row| row.name_in(&self.arena).to_vec()).chain(below).collect()
     }
 
     /// The last entry with this path.

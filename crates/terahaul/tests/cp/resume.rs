@@ -121,9 +121,15 @@ fn a_source_that_is_missing_beside_another_costs_nothing_of_what_an_interrupted_
     wait_for(&mut running);
     wait_until_gone(&ssh);
     fs::rename(ssh.path("src"), ssh.path("unmounted")).unwrap();
-    let ran = ssh.run(&["other", "src", &to]);
-    assert_ne!(ran.code, 0);
-    assert!(ran.stderr.contains("mounted"), "{}", ran.stderr);
+    for mount_point in [false, true] {
+        if mount_point {
+            fs::create_dir(ssh.path("src")).unwrap();
+        }
+        let ran = ssh.run(&["other", "src", &to]);
+        assert_eq!(ran.code, 5, "{}", ran.stderr);
+        assert!(ran.stderr.contains("mounted") && ran.stderr.contains("tree/src"), "{}", ran.stderr);
+    }
+    fs::remove_dir(ssh.path("src")).unwrap();
     fs::rename(ssh.path("unmounted"), ssh.path("src")).unwrap();
     let done = ssh.copy(&["other", "src", &to]);
     assert!(done["moved_bytes"].as_u64().unwrap() < SIZE as u64 + MANY * SMALL as u64, "{done}");
