@@ -247,8 +247,8 @@ impl Driver {
             return Err(ClientError::Forgotten { host: self.client.host() });
         }
         // Another run may have gone on meanwhile, and not have had them.
-        told.failures.retain(|failure| !self.failed_before.contains(&failure.entry));
-        self.keep_failures(told.failures);
+        told.failures.retain(|entry, _| !self.failed_before.contains(entry));
+        self.keep_failures(told.failures.into_values());
         self.is_reopened = true;
         if self.shared.asked_to_finish.load(Ordering::Relaxed)
             && self.outbound.durable() == self.outbound.declared().0
@@ -373,7 +373,7 @@ impl Driver {
     }
 
     /// What is said of an entry first is kept.
-    fn keep_failures(&mut self, failures: Vec<EntryFailure>) {
+    fn keep_failures(&mut self, failures: impl IntoIterator<Item = EntryFailure>) {
         for failure in failures {
             self.failures.entry(failure.entry).or_insert(failure);
         }
@@ -477,7 +477,7 @@ impl Driver {
 struct Told {
     /// Of what is declared here.
     durable: BlockSet,
-    failures: Vec<EntryFailure>,
+    failures: BTreeMap<EntryIndex, EntryFailure>,
 }
 
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
@@ -504,7 +504,8 @@ async fn read_stored(
                 outbound.handle_failed(indices.clone());
                 stored.failed.extend(indices);
                 if let Some(told) = &mut told {
-                    told.failures.extend(failed.into_iter().map(failures::from_failed));
+                    let failed = failed.into_iter().map(failures::from_failed);
+                    told.failures.extend(failed.map(|failure| (failure.entry, failure)));
                 }
             }
             Message::Durable(runs) => {
