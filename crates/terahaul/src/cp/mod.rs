@@ -109,6 +109,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         // Or ssh was, which hears the same Ctrl-C.
         Waited::Ended(Err(_)) | Waited::Interrupted => {
             return Err(match looks.progress() {
+                _ if args.dry_run => Failure::new(Exit::Interrupted, "interrupted"),
                 Some((progress, _)) => interrupted(&progress),
                 None => Failure::new(Exit::Interrupted, "interrupted before anything was copied"),
             });
@@ -226,7 +227,7 @@ fn closing(copied: &Copied, time: Duration) -> String {
         (unchanged, "already there"),
         (touched, "given metadata only"),
         (removed, "removed"),
-        (failed, "failed"),
+        (failed, "named above"),
     ] {
         if count > 0 {
             text += &format!("; {count} {what}");
