@@ -11,8 +11,9 @@ export function useReceipt({ id, name }: Pick<Transfer, "id" | "name">) {
   const allowed = async () => {
     setProblem(null);
     try {
-      await depot.transfer(id);
-      return true;
+      const { state } = await depot.transfer(id);
+      if (state === "open") setProblem("The receipt cannot be downloaded yet: more is being sent just now.");
+      return state !== "open";
     } catch (error) {
       setProblem(`The receipt cannot be downloaded: ${(error as Error).message}`);
       return false;
