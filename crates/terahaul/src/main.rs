@@ -56,8 +56,8 @@ fn main() -> ExitCode {
     };
     match output.check() {
         Ok(()) => exit.into(),
-        // That is said already.
-        Err(Failure { exit: Exit::Interrupted, .. }) if exit != Exit::Ok => exit.into(),
+        // That is said already, but where it was to be said on stdout.
+        Err(Failure { exit: Exit::Interrupted, .. }) if exit != Exit::Ok && !output.is_json() => exit.into(),
         Err(lost) => {
             let lost = say_lost(&lost);
             if exit == Exit::Ok { lost.into() } else { exit.into() }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
 /// The user wants to stop.
@@ -21,6 +21,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How long a reader that takes nothing is waited for then.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// That was in vain once: no more time is spent on it.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 /// A pipe that has room takes so much without waiting (`PIPE_BUF`).
 const AT_ONCE: usize = 4096;
 
@@ -36,6 +38,10 @@ pub fn handle_interrupt() {
 /// # Errors
 /// Those of writing; [`io::ErrorKind::TimedOut`] where nobody reads and the user wants to stop.
 pub fn write_all(to: impl AsFd, mut text: &[u8]) -> io::Result<()> {
+    // Of a pipe's other end there would never be room.
+    if rustix::fs::fcntl_getfl(&to)? & OFlags::ACCMODE == OFlags::RDONLY {
+        return Err(Errno::BADF.into());
+    }
     // In one piece, as others may write to the same file.
     let is_file =
         || fstat(&to).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
@@ -54,11 +60,13 @@ pub fn write_all(to: impl AsFd, mut text: &[u8]) -> io::Result<()> {
 fn wait_for_room(to: impl AsFd) -> io::Result<()> {
     let mut waits_since = None;
     loop {
-        match poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&LOOK)) {
+        let given_up = GIVEN_UP.load(Ordering::Relaxed);
+        let look = if given_up { Timespec::default() } else { LOOK };
+        match poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&look)) {
+            Ok(0) if given_up => return Err(io::ErrorKind::TimedOut.into()),
             Ok(0) if INTERRUPTED.load(Ordering::Relaxed) => {
-                if waits_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
+                let waits = waits_since.get_or_insert_with(Instant::now).elapsed();
+                GIVEN_UP.fetch_or(waits > PATIENCE, Ordering::Relaxed);
             }
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),

@@ -158,7 +158,8 @@ impl Output {
 
 /// What is said, and the exit code, where stdout could not be written.
 pub fn lost(error: &std::io::Error) -> Failure {
-    if error.kind() == std::io::ErrorKind::TimedOut {
+    // Not by the system: a socket's peer may be gone.
+    if error.kind() == std::io::ErrorKind::TimedOut && error.raw_os_error().is_none() {
         let message = "interrupted while nobody read what it said: run the same command again";
         return Failure::new(crate::exit::Exit::Interrupted, message);
     }

@@ -66,10 +66,14 @@ fn a_stdout_that_is_open_for_reading_only_is_an_error() {
     let depot = Depot::start();
     for args in [&["exit-codes"][..], &["list", "--json"], &["token", "list"], &["--help"], &["--version"]] {
         let null = std::fs::File::open("/dev/null").unwrap();
-        let mut child = depot.command(args).stdout(null).stderr(Stdio::piped()).spawn().unwrap();
-        assert_eq!(wait_for(&mut child).code(), Some(1), "{args:?}");
-        let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-        assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+        // Somebody writes to it, so that it does not end.
+        let (other_end, _writer) = std::io::pipe().unwrap();
+        for stdout in [Stdio::from(null), Stdio::from(other_end)] {
+            let mut child = depot.command(args).stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+            assert_eq!(wait_for(&mut child).code(), Some(1), "{args:?}");
+            let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+            assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+        }
     }
 }
 
