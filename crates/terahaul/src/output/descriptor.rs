@@ -69,7 +69,11 @@ fn wait_for_room(to: impl AsFd) -> io::Result<()> {
                 GIVEN_UP.fetch_or(waits > PATIENCE, Ordering::Relaxed);
             }
             Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(()),
+            Ok(_) => {
+                // It does read, or another does.
+                GIVEN_UP.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
     }
