@@ -1,6 +1,6 @@
 //! The receiver's half of a copy, at whichever end it is: decides what is wanted, and where it goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -83,6 +83,8 @@ struct State {
     planned: EntryTable,
     /// What the sender has and did not declare, because it is here as it is: where what it has not is to be removed.
     alike: Option<EntryTable>,
+    /// The names at the top under which a file or link is of that kind, whatever is to be removed.
+    tops_alike: BTreeSet<Vec<u8>>,
     /// Where the entries end that are appended.
     known: EntryIndex,
     wanted: Wanted,

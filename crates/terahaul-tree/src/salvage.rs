@@ -1,5 +1,6 @@
 //! Going on from what an interrupted copy left in the staging folder.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +17,7 @@ use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{is_file, is_folder, mtime_of, names_in, size_of_file};
 use crate::sink::{Mark, remove_all};
 use crate::staging::Staged;
-use crate::table::{EntryTable, FolderId, RowKind};
+use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
     /// What of this entry, already appended, is durable in staging from an earlier run. Whatever else is staged under
@@ -105,14 +106,15 @@ impl TreeSink {
     }
 
     /// Where something from an interrupted run lies of which now no file or link came: the staging folder, where none came at all and nothing
-    /// of the source was `found` here either, or what is staged of one source, under a name that `is_source`, with nothing `alike` here. Where
+    /// of the source was `found` here either, or what is staged of one source, under a name that `is_source`, with nothing here that is `alike`
+    /// and so did not come. Where
     /// that run had [recorded](FileJournal::is_resumed) parts of files, it is more likely that a disk is not mounted than that all of them were
     /// removed, and what is staged may have taken days.
     pub fn orphan(
         &self,
         found: bool,
         is_source: impl Fn(&[u8]) -> bool,
-        alike: &EntryTable,
+        alike: &BTreeSet<Vec<u8>>,
     ) -> io::Result<Option<PathBuf>> {
         if self.staging.anew {
             return Ok(None);
@@ -122,7 +124,6 @@ impl TreeSink {
         if !found && seen.is_empty() && (has_again()? || self.has_staged_leaf(Vec::new())?) {
             return Ok(Some(self.staging.path.clone()));
         }
-        let alike = alike.tops_with_leaves();
         let names = names_in(self.staging.tree.as_fd(), b"")?;
         let is_missing = |name: &Vec<u8>| is_source(name) && !seen.contains(name) && !alike.contains(name);
         for name in names.into_iter().filter(is_missing) {

@@ -21,7 +21,7 @@ impl Landing {
 
     /// Whether a sender may ask about this folder: what was not asked for is none of its business.
     pub(crate) fn may_tell(&self, folder: &FolderPrints) -> bool {
-        self.is_asked(folder.path.split(|&byte| byte == b'/').next().unwrap_or_default())
+        self.is_asked(top_of(folder))
     }
 
     /// Of each entry of these folders, a folder's own before those in it, whether it is here as the sender has it, and so needs
@@ -37,7 +37,11 @@ impl Landing {
         let mut alike = Vec::new();
         let mut state = self.state();
         for (folder, Alike { own, found, paths }) in folders.iter().zip(looked) {
-            state.landed.unchanged += found.iter().filter(|same| **same).count() as u64;
+            let unchanged = found.iter().filter(|same| **same).count() as u64;
+            state.landed.unchanged += unchanged;
+            if unchanged > 0 {
+                state.tops_alike.insert(top_of(folder).to_vec());
+            }
             let own_path = (own && named).then(|| (folder.path.to_vec(), EntryKind::Directory));
             let file = EntryKind::File { size: ByteCount(0) };
             let paths = paths.into_iter().map(|path| (path, file.clone()));
@@ -52,4 +56,9 @@ impl Landing {
         }
         Ok(alike)
     }
+}
+
+/// The name of a folder's source.
+fn top_of(folder: &FolderPrints) -> &[u8] {
+    folder.path.split(|&byte| byte == b'/').next().unwrap_or_default()
 }

@@ -91,7 +91,7 @@ impl Landing {
         let state = self.state();
         // What is there as the source has it, the source has.
         let found = state.landed.unchanged > 0;
-        state.alike.as_ref().map_or(Ok(None), |alike| sink.orphan(found, is_source, alike))
+        sink.orphan(found, is_source, &state.tops_alike)
     }
 
     /// Once nothing is in it any more, the folder for what is not complete goes too, with those above it, as far as they were made for this.

@@ -137,6 +137,27 @@ fn a_source_that_is_missing_beside_another_costs_nothing_of_what_an_interrupted_
     assert_eq!(staging_folders(&ssh.path("there")), 0);
 }
 
+/// All else of the source is there already, and so nothing of it is sent: it was said not to be seen.
+#[test]
+fn what_an_interrupted_copy_has_left_of_a_file_that_is_gone_holds_nothing_up() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src/file"), "1").unwrap();
+    let to = ssh.far("there");
+    fs::create_dir(ssh.path("there")).unwrap();
+    assert_eq!(ssh.run(&["src", &to]).code, 0);
+    write_random(&ssh.path("src/large"), SIZE, 1);
+    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &to]));
+    wait_until_durable(&ssh.path("there"));
+    running.kill().unwrap();
+    wait_for(&mut running);
+    wait_until_gone(&ssh);
+    fs::remove_file(ssh.path("src/large")).unwrap();
+    let ran = ssh.run(&["src", &to]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(staging_folders(&ssh.path("there")), 0);
+}
+
 fn push(ssh: &Sshd) -> [String; 2] {
     ["src".into(), ssh.far("there")]
 }
