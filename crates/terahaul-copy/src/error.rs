@@ -117,7 +117,7 @@ pub enum CopyError {
     },
     /// What an interrupted copy has left would be removed, and nothing come for it.
     #[error(
-        "{0} has parts of files from an interrupted copy, and now no file of the source that they are of can be seen: see that its disk is mounted and that its folders may be read, and run the same command again; if those files are not wanted any more, remove that folder first"
+        "{0} has parts of files from an interrupted copy, and now no file of the source that they are of can be seen: see that its disk is mounted and that its folders may be read, and run the same command again; if they are not wanted any more, remove that first"
     )]
     SourceEmptied(PathBuf),
     /// The destination should be a folder.
