@@ -55,6 +55,13 @@ pub(crate) struct Asked {
     pub top: Option<Top>,
 }
 
+impl Asked {
+    /// Whether a source has this name.
+    fn names_one(&self, name: &[u8]) -> bool {
+        self.names.binary_search_by(|source| source.0.as_slice().cmp(name)).is_ok()
+    }
+}
+
 pub(crate) struct Landing {
     base: Base,
     asked: Asked,

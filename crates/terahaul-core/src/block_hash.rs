@@ -21,7 +21,11 @@ impl Hash {
 
     /// Reads what [`Hash::to_hex`] wrote.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        Self::decoded(&data_encoding::HEXLOWER_PERMISSIVE, text)
+    }
+
+    fn decoded(encoding: &data_encoding::Encoding, text: &str) -> Option<Self> {
+        let bytes = encoding.decode(text.as_bytes()).ok()?;
         bytes.try_into().ok().map(Self)
     }
 }
@@ -42,7 +46,7 @@ impl<'de> serde::Deserialize<'de> for Hash {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
         // In one way, as what is signed has it.
-        let hash = Self::from_hex(&text).filter(|hash| hash.to_hex() == text);
+        let hash = Self::decoded(&data_encoding::HEXLOWER, &text);
         hash.ok_or_else(|| serde::de::Error::custom("not a BLAKE3 hash in lower-case hexadecimal"))
     }
 }

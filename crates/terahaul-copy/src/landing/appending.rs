@@ -173,7 +173,7 @@ impl Landing {
     pub(super) fn is_asked(&self, first: &[u8]) -> bool {
         let Asked { names, patterns, .. } = &self.asked;
         names.is_empty()
-            || names.binary_search_by(|name| name.0.as_slice().cmp(first)).is_ok()
+            || self.asked.names_one(first)
             || patterns.iter().any(|pattern| pattern.matches(first))
     }
 

@@ -83,11 +83,8 @@ impl Landing {
     /// What an interrupted copy has left of a source of which nothing is to be seen now.
     fn orphan(&self, sink: &TreeSink) -> io::Result<Option<PathBuf>> {
         // Of a list's names, and of those in a source that stands for its content, each may have been removed.
-        let names = match self.filter.has_list() || self.base.rename.is_some() {
-            true => &[][..],
-            false => self.asked.names.as_slice(),
-        };
-        let is_source = |name: &[u8]| names.binary_search_by(|source| source.0.as_slice().cmp(name)).is_ok();
+        let by_name = !self.filter.has_list() && self.base.rename.is_none();
+        let is_source = |name: &[u8]| by_name && self.asked.names_one(name);
         let state = self.state();
         // What is there as the source has it, the source has.
         let found = state.landed.unchanged > 0;

@@ -185,7 +185,8 @@ impl<'a> Item<'a> {
 
 /// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, control characters,
 /// which `unzip` leaves out, `%0A`, a backslash, which some take for a separator, `%5C`, a semicolon before what could be a version's number,
-/// which `unzip` leaves out with it, `%3B`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names never become the same, and a folder has one name in all of its files' paths.
+/// which `unzip` leaves out with it, `%3B`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names
+/// never become the same, and a folder has one name in all of its files' paths.
 fn utf8_name(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     for (at, name) in path.split(|byte| *byte == b'/').enumerate() {

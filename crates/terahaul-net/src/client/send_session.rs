@@ -63,8 +63,6 @@ pub(crate) struct Driver {
     /// What the server is told before the end.
     last_note: Option<Vec<u8>>,
     connection: Option<(Connection, Opened)>,
-    /// It had to connect again: another run may have gone on with the transfer meanwhile.
-    is_reopened: bool,
     /// The session of that connection, which may be measuring the path already.
     prepared: Option<Prepared>,
 }
@@ -167,7 +165,6 @@ impl Driver {
             finish: None,
             last_note: None,
             connection: Some((connection, opened)),
-            is_reopened: false,
             prepared: Some(prepared),
         };
         if let Some(batch) = first {
@@ -200,6 +197,7 @@ impl Driver {
     async fn run_sessions(&mut self) -> Result<Concluded, ClientError> {
         let mut persistence = Persistence::default();
         loop {
+            let is_first = self.connection.is_some();
             let opened = match self.connection.take() {
                 Some(opened) => Ok(opened),
                 None => self.reopen().await,
@@ -212,9 +210,9 @@ impl Driver {
                     self.shared.line.connect(false);
                     match result {
                         Ok(sent) => return Ok(sent),
-                        // What this run said before fitted.
+                        // What this run said before fitted: another has gone on with the transfer meanwhile.
                         Err(ClientError::Depot(error))
-                            if self.is_reopened && error.code == ErrorCode::ManifestConflict =>
+                            if !is_first && error.code == ErrorCode::ManifestConflict =>
                         {
                             return Err(ClientError::TakenOver);
                         }
@@ -249,7 +247,6 @@ impl Driver {
         // Another run may have gone on meanwhile, and not have had them.
         told.failures.retain(|entry, _| !self.failed_before.contains(entry));
         self.keep_failures(told.failures.into_values());
-        self.is_reopened = true;
         if self.shared.asked_to_finish.load(Ordering::Relaxed)
             && self.outbound.durable() == self.outbound.declared().0
         {

@@ -6,12 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, Stat};
 use terahaul_core::{EntryIndex, EntryPath};
 
 use crate::TreeSink;
 use crate::beneath::{is_within, joined, printable, split};
-use crate::listing::{is_one, names_in};
+use crate::listing::{is_folder, is_one, names_in};
 use crate::sink::Refusal;
 use crate::staging::without_ending;
 
@@ -163,7 +163,7 @@ enum Named {
 /// With several names, one that is much like another may be another, and not that one as the folder lists it. A folder has one: what is
 /// counted as its links are the folders in it.
 fn may_have_other_names(found: &Stat) -> bool {
-    found.st_nlink > 1 && FileType::from_raw_mode(found.st_mode) != FileType::Directory
+    found.st_nlink > 1 && !is_folder(found)
 }
 
 /// Spares a look at each name of a large folder: names of ASCII alone are one where they differ in case, or in dots and spaces at their

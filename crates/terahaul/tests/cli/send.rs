@@ -145,17 +145,21 @@ fn of_two_sends_of_the_same_files_the_later_one_goes_on_and_the_earlier_one_says
     }
 }
 
+/// A sender of `src` that is stopped when something is durable, and loses its connection.
+fn begun_and_cut_off(depot: &mut Depot) -> Child {
+    let sender = spawn(depot.command(&["send", "src", "--json", "--limit", "2MB"]));
+    depot.wait_for_durable(4 << 20);
+    signal(&sender, Signal::STOP);
+    depot.crash_and_restart();
+    sender
+}
+
 /// It was told that the other end broke the protocol, and which program to upgrade.
 #[test]
 fn an_earlier_send_that_was_away_while_a_later_one_went_on_says_so() {
     let mut depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 20_000_000, 1);
-    let mut slow = depot.command(&["send", "src", "--json"]);
-    slow.args(["--limit", "2MB"]);
-    let earlier = spawn(slow);
-    depot.wait_for_durable(4 << 20);
-    signal(&earlier, Signal::STOP);
-    depot.crash_and_restart();
+    let earlier = begun_and_cut_off(&mut depot);
     write_random(&depot.path("src/b.bin"), 1_000, 2);
     let later = depot.run(&["send", "src"]);
     assert_eq!(later.code, 0, "{}", later.stderr);
@@ -171,17 +175,9 @@ fn an_earlier_send_that_was_away_while_a_later_one_went_on_says_so() {
 fn a_later_send_that_is_under_way_is_not_ended_by_an_earlier_one_that_comes_back() {
     let mut depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 24_000_000, 1);
-    let limited = |depot: &Depot, rate: &str| {
-        let mut sender = depot.command(&["send", "src", "--json"]);
-        sender.args(["--limit", rate]);
-        spawn(sender)
-    };
-    let earlier = limited(&depot, "2MB");
-    depot.wait_for_durable(4 << 20);
-    signal(&earlier, Signal::STOP);
-    depot.crash_and_restart();
+    let earlier = begun_and_cut_off(&mut depot);
     write_random(&depot.path("src/b.bin"), 1_000, 2);
-    let later = limited(&depot, "4MB");
+    let later = spawn(depot.command(&["send", "src", "--json", "--limit", "4MB"]));
     depot.wait_for_durable(12 << 20);
     signal(&earlier, Signal::CONT);
     let [earlier, later] = [earlier, later].map(crate::rig::Ran::of_child);
@@ -196,12 +192,7 @@ fn an_earlier_send_names_what_failed_in_a_later_one_while_it_was_away() {
     let mut depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 20_000_000, 1);
     write_random(&depot.path("src/z.bin"), 1_000, 2);
-    let mut slow = depot.command(&["send", "src", "--json"]);
-    slow.args(["--limit", "2MB"]);
-    let earlier = spawn(slow);
-    depot.wait_for_durable(4 << 20);
-    signal(&earlier, Signal::STOP);
-    depot.crash_and_restart();
+    let earlier = begun_and_cut_off(&mut depot);
     // It would be an entry of its own otherwise.
     let folder = std::fs::File::open(depot.path("src")).unwrap();
     let modified = folder.metadata().unwrap().modified().unwrap();

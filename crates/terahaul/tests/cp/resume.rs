@@ -83,17 +83,22 @@ fn interrupt_and_resume(
     assert_eq!(staging_folders(&folder), 0);
 }
 
+/// Begins to copy to `there`, and kills the near side when something is durable.
+fn kill_once_durable(ssh: &Sshd, args: &[&str]) {
+    let mut running = spawn(ssh.command(&[&["--limit", LIMIT], args].concat()));
+    wait_until_durable(&ssh.path("there"));
+    running.kill().unwrap();
+    wait_for(&mut running);
+    wait_until_gone(ssh);
+}
+
 /// As after a reboot, before the instrument's disk is mounted.
 #[test]
 fn a_source_that_has_become_empty_costs_nothing_of_what_an_interrupted_copy_has_left() {
     let ssh = Sshd::start();
     write_source(&ssh);
     let to = ssh.far("there");
-    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &to]));
-    wait_until_durable(&ssh.path("there"));
-    running.kill().unwrap();
-    wait_for(&mut running);
-    wait_until_gone(&ssh);
+    kill_once_durable(&ssh, &["src", &to]);
     fs::rename(ssh.path("src"), ssh.path("unmounted")).unwrap();
     fs::create_dir(ssh.path("src")).unwrap();
     let ran = ssh.run(&["src", &to]);
@@ -115,11 +120,7 @@ fn a_source_that_is_missing_beside_another_costs_nothing_of_what_an_interrupted_
     fs::create_dir(ssh.path("other")).unwrap();
     fs::write(ssh.path("other/file"), "1").unwrap();
     let to = ssh.far("there");
-    let mut running = spawn(ssh.command(&["--limit", LIMIT, "other", "src", &to]));
-    wait_until_durable(&ssh.path("there"));
-    running.kill().unwrap();
-    wait_for(&mut running);
-    wait_until_gone(&ssh);
+    kill_once_durable(&ssh, &["other", "src", &to]);
     fs::rename(ssh.path("src"), ssh.path("unmounted")).unwrap();
     for mount_point in [false, true] {
         if mount_point {
@@ -147,11 +148,7 @@ fn what_an_interrupted_copy_has_left_of_a_file_that_is_gone_holds_nothing_up() {
     fs::create_dir(ssh.path("there")).unwrap();
     assert_eq!(ssh.run(&["src", &to]).code, 0);
     write_random(&ssh.path("src/large"), SIZE, 1);
-    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &to]));
-    wait_until_durable(&ssh.path("there"));
-    running.kill().unwrap();
-    wait_for(&mut running);
-    wait_until_gone(&ssh);
+    kill_once_durable(&ssh, &["src", &to]);
     fs::remove_file(ssh.path("src/large")).unwrap();
     let ran = ssh.run(&["src", &to]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -206,11 +203,7 @@ fn the_user_stops_it() {
 fn what_changes_between_two_runs_arrives_as_it_is() {
     let ssh = Sshd::start();
     write_source(&ssh);
-    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &ssh.far("there")]));
-    wait_until_durable(&ssh.path("there"));
-    running.kill().unwrap();
-    wait_for(&mut running);
-    wait_until_gone(&ssh);
+    kill_once_durable(&ssh, &["src", &ssh.far("there")]);
     // Shorter, longer, gone, new, and another kind.
     write_random(&ssh.path("src/large.bin"), SIZE / 3, 2);
     write_random(&ssh.path("src/many/1"), 5000, 3);
