@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use terahaul_core::EntryIndex;
 use terahaul_net::failures::to_failed;
-use terahaul_net::server::{Appended, Fill, Manifest};
+use terahaul_net::server::{Appended, Fill, Manifest, Seated};
 use terahaul_net::session::{SignedWord, Telling};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Opened, WireError};
+use terahaul_wire::{Batch, ErrorCode, Opened, WireError};
 
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing, Looked};
@@ -18,6 +18,7 @@ use crate::skipped::Walked;
 pub(crate) struct FarFill {
     pub(super) side: Arc<Side>,
     pub(super) landing: Arc<Landing>,
+    pub(super) seated: Seated,
 }
 
 /// What is stored of a manifest: nothing that a near side would need.
@@ -105,5 +106,10 @@ impl Fill for FarFill {
 
     fn take_notes(&self) -> Vec<Vec<u8>> {
         self.landing.take_notes()
+    }
+
+    async fn lost(&self) -> WireError {
+        self.seated.lost().await;
+        WireError::passing(ErrorCode::Unavailable, "the near side has connected once more")
     }
 }

@@ -23,7 +23,7 @@ use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq;
 use terahaul_core::FailureCause;
 use terahaul_net::accept::{Incoming, accept};
-use terahaul_net::server::{Fill, Filling, Service, run_control};
+use terahaul_net::server::{Fill, Filling, Seat, Service, run_control};
 use terahaul_net::session::{Sessions, SignedWord};
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_net::udp::{Port, Secret};
@@ -164,6 +164,8 @@ enum Side {
         landing: Arc<Landing>,
         key: [u8; 16],
         token: String,
+        /// The near side's last session: one whose connection it has lost keeps nothing from it.
+        seat: Seat,
         finished: tokio::sync::Mutex<Option<Landed>>,
     },
     Sends {
@@ -263,7 +265,10 @@ fn open_side(
             let names = selection.top_names().unwrap_or(names);
             let asked = Asked { names, patterns: Vec::new(), top: top.map(Top::checked).transpose()? };
             let landing = Arc::new(Landing::open(base, asked, key, &rules, &selection)?);
-            Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
+            Ok((
+                Side::Receives { landing, key, token, seat: Seat::default(), finished: Default::default() },
+                false,
+            ))
         }
         Task::Send(Sources { paths, selection, kept, compare }) => {
             let is_home = |path: &&Name| selection.list.is_none() && is_home_of_another(&path.0, home_of);
@@ -393,8 +398,8 @@ impl Service for Shared {
     }
 
     async fn open_send(&self, (): &(), _: OpenSend) -> Result<Filling<FarFill>, WireError> {
-        let Side::Receives { landing, key, finished, .. } = &*self.0 else { return Err(other_way()) };
-        let fill = FarFill { side: Arc::clone(&self.0), landing: Arc::clone(landing) };
+        let Side::Receives { landing, key, seat, finished, .. } = &*self.0 else { return Err(other_way()) };
+        let fill = FarFill { side: Arc::clone(&self.0), landing: Arc::clone(landing), seated: seat.take() };
         let finished = *finished.lock().await;
         match finished {
             None => Ok(Filling::Open(fill)),
@@ -546,6 +551,7 @@ mod tests {
         let (side, _) = open_side(Task::Receive(task), [1; 16], None, "token".into()).unwrap();
         let Side::Receives { landing, .. } = &side else { unreachable!() };
         let landing = Arc::clone(landing);
+        let side = Shared(Arc::new(side));
         let entry = Entry {
             path: EntryPath::new(*b"file").unwrap(),
             kind: EntryKind::File { size: ByteCount(0) },
@@ -555,12 +561,36 @@ mod tests {
         };
         let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
         landing.take(batch).unwrap();
-        let side = Arc::new(side);
-        let fill = || FarFill { side: Arc::clone(&side), landing: Arc::clone(&landing) };
-        let first = fill().finish().await.unwrap();
+        let [earlier, later] = [opened(&side).await, opened(&side).await];
+        let first = earlier.finish().await.unwrap();
         assert_eq!(LastWord::read(&first.said).unwrap().landed.files, 1);
-        assert_eq!(fill().finish().await.unwrap().said, first.said);
+        assert_eq!(later.finish().await.unwrap().said, first.said);
         assert!(dir.path().join("file").exists());
+    }
+
+    /// What had half arrived in a session whose connection was lost stayed claimed for 45 seconds, until this side noticed, and was sent and
+    /// refused again and again meanwhile.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_session_ends_when_its_near_side_connects_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let Task::Receive(task) = request(vec![1], dir.path()).task else { unreachable!() };
+        let (side, _) = open_side(Task::Receive(task), [1; 16], None, "token".into()).unwrap();
+        let side = Shared(Arc::new(side));
+        let earlier = opened(&side).await;
+        let later = opened(&side).await;
+        assert!(earlier.lost().await.retry);
+        tokio::select! {
+            biased;
+            _ = later.lost() => panic!("it is the last one"),
+            () = std::future::ready(()) => {}
+        }
+    }
+
+    async fn opened(side: &Shared) -> FarFill {
+        let Ok(Filling::Open(fill)) = side.open_send(&(), OpenSend::default()).await else {
+            panic!("a near side may send")
+        };
+        fill
     }
 
     #[tokio::test(flavor = "multi_thread")]

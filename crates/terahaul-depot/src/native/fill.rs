@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::TransferId;
-use terahaul_net::server::{Appended, Fill, Filling};
+use terahaul_net::server::{Appended, Fill, Filling, Seated, Unseated};
 use terahaul_net::session::SignedWord;
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, ErrorCode, OpenSend, Opened, WireError};
@@ -14,7 +14,7 @@ use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::Depot;
 use crate::error::told_of_disk;
-use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader, Seated};
+use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader};
 use crate::{ApiCode, DepotError};
 
 /// A transfer that a client fills.
@@ -201,7 +201,10 @@ impl Fill for DepotFill {
     }
 
     async fn lost(&self) -> WireError {
-        wire(self.seated.lost().await)
+        wire(match self.seated.lost().await {
+            Unseated::Replaced => DepotError::SenderReplaced,
+            Unseated::Closed => DepotError::Closed,
+        })
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockRun, ByteCount, EntryIndex, Hash, TransferId};
+use terahaul_net::server::Seat;
 use terahaul_store::{FlatTransfer, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::path_set::PathSet;
-use super::seat::Seat;
 use super::{Finished, ManifestReader};
 use crate::auth::{Caller, Identity};
 use crate::db::{StoredFailure, TransferState};

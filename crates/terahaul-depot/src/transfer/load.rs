@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
+use terahaul_net::server::Seat;
 use terahaul_store::{FlatSink, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -15,7 +16,6 @@ use super::live::{LastSent, Live, Tail};
 use super::outbound::Outbound;
 use super::path_set::PathSet;
 use super::registry::Slot;
-use super::seat::Seat;
 use crate::auth::Caller;
 use crate::db::{TransferRow, TransferState};
 use crate::depot::Depot;

@@ -11,6 +11,7 @@
 
 mod fill;
 mod messages;
+mod seat;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use crate::session::Sessions;
 use crate::udp;
 pub use fill::{Appended, Fill, Filling};
 use messages::Messages;
+pub use seat::{Seat, Seated, Unseated};
 pub use serve::Serve;
 use udp_side::UdpSide;
 

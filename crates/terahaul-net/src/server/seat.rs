@@ -1,8 +1,8 @@
 //! A transfer has one native sender at a time.
 //!
 //! Two programs that send the same files share a transfer, by its resume key, and each would take the other's blocks and
-//! failures for its own. The one that came last stays: a sender whose connection was lost comes back before the depot has
-//! noticed that it was.
+//! failures for its own. The one that came last stays: a sender whose connection was lost comes back before the server has
+//! noticed that it was, and for as long as that session lasts, what it had begun to receive would be kept from this one.
 //!
 //! | the seat | on | becomes |
 //! |---|---|---|
@@ -11,15 +11,24 @@
 
 use tokio::sync::watch;
 
-use crate::DepotError;
-
 /// The number of whoever came last; `None` once nobody can send any more.
-pub(crate) struct Seat(watch::Sender<Option<u64>>);
+#[derive(Debug)]
+pub struct Seat(watch::Sender<Option<u64>>);
 
 /// A sender's hold of it.
-pub(crate) struct Seated {
+#[derive(Debug)]
+pub struct Seated {
     number: u64,
     seat: watch::Receiver<Option<u64>>,
+}
+
+/// Why a sender has to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseated {
+    /// Another one came.
+    Replaced,
+    /// Nobody can send any more.
+    Closed,
 }
 
 impl Default for Seat {
@@ -29,6 +38,7 @@ impl Default for Seat {
 }
 
 impl Seat {
+    /// For a sender that comes.
     pub fn take(&self) -> Seated {
         let mut number = 0;
         self.0.send_modify(|last| {
@@ -45,6 +55,7 @@ impl Seat {
         self.0.receiver_count() > 0
     }
 
+    /// From now on nobody can send.
     pub fn close(&self) {
         self.0.send_replace(None);
     }
@@ -52,11 +63,11 @@ impl Seat {
 
 impl Seated {
     /// Why the sender has to leave, once it has to.
-    pub async fn lost(&self) -> DepotError {
+    pub async fn lost(&self) -> Unseated {
         let mut seat = self.seat.clone();
         match seat.wait_for(|last| *last != Some(self.number)).await {
-            Ok(last) if last.is_some() => DepotError::SenderReplaced,
-            _ => DepotError::Closed,
+            Ok(last) if last.is_some() => Unseated::Replaced,
+            _ => Unseated::Closed,
         }
     }
 }
@@ -82,13 +93,13 @@ mod tests {
         assert!(now(first.lost()).is_none());
         assert!(seat.is_taken());
         let second = seat.take();
-        assert!(matches!(now(first.lost()), Some(DepotError::SenderReplaced)));
+        assert_eq!(now(first.lost()), Some(Unseated::Replaced));
         assert!(now(second.lost()).is_none());
         drop(first);
         assert!(seat.is_taken());
         seat.close();
-        assert!(matches!(now(second.lost()), Some(DepotError::Closed)));
-        assert!(matches!(now(seat.take().lost()), Some(DepotError::Closed)));
+        assert_eq!(now(second.lost()), Some(Unseated::Closed));
+        assert_eq!(now(seat.take().lost()), Some(Unseated::Closed));
         drop(second);
         assert!(!seat.is_taken());
     }
