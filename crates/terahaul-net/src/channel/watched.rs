@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::gone::is_gone;
 
-/// How long a write may take before it is looked at what others do, and then until it is looked at again.
-pub(crate) const STALL: Duration = Duration::from_secs(60);
+/// How long a write may take before it is looked at what others do, and then until it is looked at again: by then
+/// [one that leads nowhere](super::gone) has for long enough.
+pub(crate) const STALL: Duration = Duration::from_secs(45);
 
 /// Writes to a socket that has a write timeout.
 pub(crate) struct Watched<'a> {

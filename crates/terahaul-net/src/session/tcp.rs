@@ -139,9 +139,14 @@ impl Session {
                 };
                 let moved = || outbound.sent().0;
                 let sent = send_blocks(channel.into_watched_writer(&moved), &sender);
-                let delivered =
-                    sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket)) && !is_cut();
+                let read_to_its_end = || socket.as_ref().is_ok_and(was_read_to_its_end);
+                let delivered = sent.is_ok() && read_to_its_end() && !is_cut();
                 if !delivered {
+                    // The receiver keeps what had begun to arrive until it hears of the end, and an end of file comes behind what waits
+                    // to be sent: for ever, where nothing large passes any more.
+                    if let Ok(socket) = &socket {
+                        cut(socket, Shutdown::Both);
+                    }
                     outbound.handle_channel_lost(id);
                 }
                 sent.err().map(|error| error.to_string())
