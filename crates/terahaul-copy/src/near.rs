@@ -253,9 +253,9 @@ impl FarSide {
         }
         let failed =
             |error: std::io::Error| CopyError::Local(format!("a port on loopback cannot be opened: {error}"));
-        let port = self.relay.listen().await.map_err(failed)?;
+        let relayed = self.relay.listen().await.map_err(failed)?;
         let options = Options { transport: Transport::Tcp, ..job.options };
-        let opened = open(self.client("127.0.0.1".into(), port)?, options).await?;
+        let opened = open(self.client(relayed.ip().to_string(), relayed.port())?, options).await?;
         let way = match straight {
             _ if job.through_ssh => Way::ThroughSsh,
             Some(_) => Way::Blocked(self.ready.port),

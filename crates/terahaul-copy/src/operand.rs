@@ -2,6 +2,7 @@
 //!
 //! scp's rule tells the first two apart: a colon before any slash ends a host's name.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -122,9 +123,8 @@ fn parse_url(rest: &[u8]) -> Result<Remote, OperandError> {
         }
         None => (&authority[after_user..], None),
     };
-    // A scope of IPv6 has a percent sign of its own.
     let user = decode(&authority[..after_user]).ok_or_else(bad)?;
-    let host = [&user, host].concat();
+    let host = [&user, &*without_escaped_zone(host)].concat();
     let path = decode(path).ok_or_else(bad)?;
     // As git has it: `/~/x` is below the home, `/~user/x` below that user's, everything else absolute.
     let path = match path.strip_prefix(b"/") {
@@ -132,6 +132,14 @@ fn parse_url(rest: &[u8]) -> Result<Remote, OperandError> {
         _ => path,
     };
     Ok(Remote { host: parse_host(&host, port)?, path })
+}
+
+/// A zone of IPv6 has a percent sign of its own, which is written as it is or escaped (RFC 6874).
+fn without_escaped_zone(host: &[u8]) -> Cow<'_, [u8]> {
+    match host.windows(3).position(|three| three == b"%25") {
+        Some(at) if host.starts_with(b"[") => Cow::Owned([&host[..=at], &host[at + 3..]].concat()),
+        _ => Cow::Borrowed(host),
+    }
 }
 
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
@@ -235,7 +243,10 @@ mod tests {
         let url = |text: &str| remote(text);
         assert_eq!(url("ssh://u@h:2222/a%20b"), (Some("u".into()), "h".into(), Some(2222), "/a b".into()));
         assert_eq!(url("ssh://[::1]:7/x"), (None, "::1".into(), Some(7), "/x".into()));
-        assert_eq!(url("ssh://[fe80::1%eth0]/x"), (None, "fe80::1%eth0".into(), None, "/x".into()));
+        for zone in ["%eth0", "%25eth0"] {
+            let with_zone = url(&format!("ssh://[fe80::1{zone}]/x"));
+            assert_eq!(with_zone, (None, "fe80::1%eth0".into(), None, "/x".into()));
+        }
         assert_eq!(url("ssh://a%40b@h/x").0.as_deref(), Some("a@b"));
         for (path, below) in [("/~/x", "x"), ("/~bob/x", "~bob/x"), ("/~", "~"), ("/a/~/x", "/a/~/x")] {
             assert_eq!(url(&format!("ssh://h{path}")), (None, "h".into(), None, below.into()));

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -143,10 +143,10 @@ impl NearEnd {
         (Self { opens }, driving)
     }
 
-    /// A port on loopback whose connections are carried to the far side's port.
-    pub(crate) async fn listen(&self) -> io::Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
+    /// An address on loopback whose connections are carried to the far side's port.
+    pub(crate) async fn listen(&self) -> io::Result<SocketAddr> {
+        let listener = listen_on_loopback().await?;
+        let address = listener.local_addr()?;
         let opens = self.opens.clone();
         let room = Arc::new(Semaphore::new(MOST_CARRIED));
         tokio::spawn(async move {
@@ -170,6 +170,14 @@ impl NearEnd {
                 });
             }
         });
-        Ok(port)
+        Ok(address)
+    }
+}
+
+/// On any port that only this machine reaches: of IPv6 where loopback has no address of IPv4.
+pub(crate) async fn listen_on_loopback() -> io::Result<TcpListener> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await {
+        Ok(listener) => Ok(listener),
+        Err(error) => TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.map_err(|_| error),
     }
 }

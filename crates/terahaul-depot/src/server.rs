@@ -1,7 +1,7 @@
 //! The depot's port: everyone arrives here.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -105,6 +105,10 @@ fn tcp_at(listen: SocketAddr) -> io::Result<TcpSocket> {
     let tcp = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // Connections of an earlier run may linger.
     tcp.set_reuseaddr(true)?;
+    if listen.ip() == Ipv6Addr::UNSPECIFIED {
+        // IPv4 as well, whatever the system's default is.
+        rustix::net::sockopt::set_ipv6_v6only(&tcp, false)?;
+    }
     tcp.bind(listen)?;
     Ok(tcp)
 }

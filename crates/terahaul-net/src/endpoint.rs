@@ -74,11 +74,13 @@ impl Endpoint {
 
     /// `https://host:port`, for HTTP requests.
     pub fn base_url(&self) -> String {
-        if self.host.contains(':') {
-            format!("https://[{}]:{}", self.host, self.port)
-        } else {
-            format!("https://{}:{}", self.host, self.port)
-        }
+        format!("https://{}", self.authority())
+    }
+
+    /// `host:port`, with brackets where the host is an address of IPv6.
+    pub fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use terahaul_net::udp::Port;
@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use super::failed;
 use crate::greeting::Refusal;
+use crate::through_ssh::listen_on_loopback;
 
 /// The address at which the near side's ssh has reached this host.
 pub(super) fn reached_at() -> Option<IpAddr> {
@@ -57,7 +58,7 @@ impl Listening {
         if let Some(listener) = without_udp {
             return Ok(Self { listener, udp: None, reached });
         }
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        let listener = listen_on_loopback().await.map_err(failed)?;
         Ok(Self { listener, udp: None, reached: None })
     }
 }

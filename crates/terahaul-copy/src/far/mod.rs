@@ -14,7 +14,7 @@ mod presence;
 mod serve;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +204,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
     let Listening { listener, udp, reached } =
         Listening::start(listening::reached_at(), request.ports).await?;
     let port = listener.local_addr().map_err(failed)?.port();
-    let inner = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.ok();
+    let inner = through_ssh::listen_on_loopback().await.ok();
     let address = inner.as_ref().unwrap_or(&listener).local_addr().map_err(failed)?;
     let ready = Ready {
         version: greeting::VERSION,

@@ -126,7 +126,7 @@ impl Client {
     }
 
     pub(crate) fn host(&self) -> String {
-        format!("{}:{}", self.endpoint.host, self.endpoint.port)
+        self.endpoint.authority()
     }
 
     /// Connects. `early` says that datagrams will go before the answer has come, where the path is long.

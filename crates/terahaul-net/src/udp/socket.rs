@@ -6,7 +6,7 @@
 //! [`Socket::send`].
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -73,14 +73,24 @@ impl Batch {
 impl Socket {
     /// Bound to `address`, for others to come to.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { answers: true, ..Self::around(UdpSocket::bind(address)?)? })
+        Self::bound(address, |_| Ok(()))
     }
 
     /// The same, where others of this program may be bound, too.
     pub fn bind_shared(address: SocketAddr) -> io::Result<Self> {
+        Self::bound(address, |socket| if cfg!(unix) { socket.set_reuse_port(true) } else { Ok(()) })
+    }
+
+    fn bound(
+        address: SocketAddr,
+        prepare: impl FnOnce(&socket2::Socket) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::DGRAM, None)?;
-        #[cfg(unix)]
-        socket.set_reuse_port(true)?;
+        if address.ip() == Ipv6Addr::UNSPECIFIED {
+            // IPv4 as well, whatever the system's default is.
+            socket.set_only_v6(false)?;
+        }
+        prepare(&socket)?;
         socket.bind(&address.into())?;
         Ok(Self { answers: true, ..Self::around(socket.into())? })
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -97,8 +97,8 @@ fn page_base(listen: SocketAddr, endpoint: &Endpoint) -> String {
     let loopback = match listen.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => IpAddr::V4(ip),
         IpAddr::V6(ip) if ip.is_loopback() => IpAddr::V6(ip),
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) if endpoint.pin.is_some() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) if endpoint.pin.is_some() => Ipv6Addr::LOCALHOST.into(),
+        // A system may have IPv6 turned off, and loopback alone is never without IPv4.
+        any if any.is_unspecified() && endpoint.pin.is_some() => Ipv4Addr::LOCALHOST.into(),
         _ => return endpoint.base_url(),
     };
     format!("http://{}", SocketAddr::new(loopback, listen.port()))
@@ -185,6 +185,7 @@ mod tests {
         assert_eq!(base("127.0.0.1:8750"), "http://127.0.0.1:8750");
         assert_eq!(base("[::1]:8750"), "http://[::1]:8750");
         assert_eq!(base("0.0.0.0:8750"), "http://127.0.0.1:8750");
+        assert_eq!(base("[::]:8750"), "http://127.0.0.1:8750");
         assert_eq!(base("192.0.2.1:8750"), "https://depot.example:1");
     }
 }
