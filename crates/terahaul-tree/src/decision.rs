@@ -264,7 +264,10 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
         return match entry.kind {
             // With all that is in it, which nobody would hear of.
             EntryKind::Directory => Decision::Refuse(Refused::InPlaceOfFolder),
-            EntryKind::File { .. } | EntryKind::Symlink { .. } => Decision::Skip(Reason::Exists),
+            EntryKind::File { .. } | EntryKind::Symlink { .. } => {
+                let is_same = is_same(entry, found, differs, rules);
+                Decision::Skip(if is_same { Reason::Same } else { Reason::Exists })
+            }
         };
     }
     if rules.only_existing && entry.kind == EntryKind::Directory && !both_folders {
@@ -320,6 +323,12 @@ pub fn decide_name(entry: &Entry, found: Option<&Found>, linked: bool, rules: &R
         Some(_) => Changes { kind: true, ..Changes::default() },
     };
     Decision::Write(changes)
+}
+
+/// Whether what is there is the entry without anything having to be done, as far as that shows without reading contents.
+pub fn is_same(entry: &Entry, found: &Found, differs: Differs, rules: &Rules) -> bool {
+    let rules = Rules { only_new: false, only_existing: false, update: false, ..*rules };
+    decide(entry, Some(found), differs, &rules) == Decision::Skip(Reason::Same)
 }
 
 fn is_newer(found: Mtime, entry: Mtime, leeway: Leeway) -> bool {
@@ -440,7 +449,9 @@ mod tests {
             if rules.only_new && !matches!(found.kind, FoundKind::Folder { .. }) {
                 let named = entry.kind == EntryKind::Directory;
                 let refused = Decision::Refuse(Refused::InPlaceOfFolder);
-                prop_assert_eq!(decision, if named { refused } else { Decision::Skip(Reason::Exists) });
+                let is_same = is_same(&entry, &found, Differs::default(), &rules);
+                let skipped = Decision::Skip(if is_same { Reason::Same } else { Reason::Exists });
+                prop_assert_eq!(decision, if named { refused } else { skipped });
             }
             let is_folder = |found: &Found| matches!(found.kind, FoundKind::Folder { .. });
             if rules.only_existing && !rules.only_new && entry.kind == EntryKind::Directory && !is_folder(&found) {

@@ -1,6 +1,6 @@
 //! Looks at what is in the places of a batch of entries, by several threads, and decides what becomes of each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -10,15 +10,17 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{Entry, EntryKind, EntryPath};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath};
 
 use crate::beneath::{OpenFolders, Purpose, is_blocked, is_within, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
     Changes, Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
+    is_same,
 };
 use crate::listing::{Status, is_file, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
+use crate::publish::in_moving_order;
 use crate::staging::{is_fat, is_unfinished_name};
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
@@ -69,8 +71,8 @@ struct Settled {
     /// Folders that could not be looked at. Nothing is put into them: it could be that they are not there, and then they would be made
     /// without being what the sender has.
     unseen: HashSet<Box<[u8]>>,
-    /// Files that are not what the sender has under their names: what it has other names for is not linked to them.
-    foreign: HashSet<Box<[u8]>>,
+    /// Files that are not what the sender has under their names, and their sizes there: what it has other names for is not linked to them.
+    foreign: HashMap<Box<[u8]>, ByteCount>,
 }
 
 /// What was found in the places of some entries.
@@ -86,6 +88,12 @@ impl Places {
 /// What was found out about an entry's place.
 enum Seen {
     Decided(Decision),
+    /// The place of another name of a file, and what is there.
+    Name {
+        decision: Decision,
+        found: Found,
+        differs: Differs,
+    },
     /// Something above it is not a folder: what becomes of that decides.
     Blocked,
 }
@@ -124,7 +132,7 @@ impl Survey {
     /// the paths that would have to give up, too.
     pub fn clear(&self, most: Option<u64>, tell: &mut dyn FnMut(Swept<'_>)) -> (Sweeping, Vec<Box<[u8]>>) {
         let mut paths = std::mem::take(&mut *self.yielding.lock().unwrap_or_else(PoisonError::into_inner));
-        paths.sort_unstable();
+        paths.sort_unstable_by(|one, other| in_moving_order(one, other));
         let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
         let (mut done, mut limited) = (Sweeping::default(), Vec::new());
         for path in paths {
@@ -173,8 +181,8 @@ impl Survey {
         if is_in_any(&settled.unseen, entry.path.as_bytes()) {
             return Err(io::Error::other("nor can the folder that it is in"));
         }
-        let decision = match seen {
-            Seen::Decided(decision) => decision,
+        let decision = match &seen {
+            Seen::Decided(decision) | Seen::Name { decision, .. } => *decision,
             Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules {
                 Rules { only_new: true, .. } => Decision::Skip(Reason::Exists),
                 Rules { only_existing: true, .. } => Decision::Skip(Reason::Missing),
@@ -184,12 +192,23 @@ impl Survey {
         };
         let Some(first) = self.first_name(entry).map(EntryPath::as_bytes) else { return Ok(decision) };
         Ok(match decision {
-            Decision::Write(_) if settled.foreign.contains(first) => Decision::Refuse(Refused::FirstName),
+            Decision::Write(_) if let Some(size) = settled.foreign.get(first) => match seen {
+                Seen::Name { found, differs, .. } if self.is_alone(entry, *size, &found, differs) => {
+                    Decision::Skip(Reason::Same)
+                }
+                _ => Decision::Refuse(Refused::FirstName),
+            },
             Decision::Skip(Reason::Same) if self.is_replaced(first) => {
                 Decision::Write(Changes { content: true, ..Changes::default() })
             }
             decision => decision,
         })
+    }
+
+    /// Whether what is in the place of another name is that file by itself, of `size` bytes: the entry says nothing of that.
+    fn is_alone(&self, entry: &Entry, size: ByteCount, found: &Found, differs: Differs) -> bool {
+        let entry = Entry { kind: EntryKind::File { size }, ..entry.clone() };
+        is_same(&entry, found, differs, &self.rules)
     }
 
     fn is_replaced(&self, path: &[u8]) -> bool {
@@ -226,8 +245,8 @@ impl Settled {
             EntryKind::Directory if stays && decision != Some(&Decision::Skip(Reason::Missing)) => {
                 self.closed.insert(path());
             }
-            EntryKind::File { .. } if stays && hard_links => {
-                self.foreign.insert(path());
+            EntryKind::File { size } if stays && hard_links => {
+                self.foreign.insert(path(), size);
             }
             _ => {}
         }
@@ -295,13 +314,13 @@ impl<'a> Look<'a> {
         };
         let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
         let found = self.survey.found(yielding, status, &stat, entry)?;
+        let differs = self.survey.compare(entry, wanted, folder, name, &stat)?;
         if let Some(first) = self.survey.first_name(entry) {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
             let decision = decide_name(entry, Some(&found), linked, rules);
             self.survey.note_yielding(entry, &found, decision);
-            return Ok(Seen::Decided(decision));
+            return Ok(Seen::Name { decision, found, differs });
         }
-        let differs = self.survey.compare(entry, wanted, folder, name, &stat)?;
         let decision = decide(entry, Some(&found), differs, rules);
         self.survey.note_yielding(entry, &found, decision);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {

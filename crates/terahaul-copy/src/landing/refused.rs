@@ -18,7 +18,7 @@ pub(super) fn refusal(refused: Refused, make_way: MakeWay) -> String {
             "exists already as something else, so nothing that is in it is there: move that away, or leave --existing out"
         }
         Refused::FirstName => {
-            "is another name of a file that stays as it is there: copy without -H to have this one changed"
+            "is another name of a file that stays as it is there, or is not made: copy without -H to have this one changed"
         }
         Refused::StagingName => {
             "has a name that folders for what is not complete have: leave it out, or give it another"

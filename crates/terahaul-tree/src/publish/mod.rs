@@ -39,7 +39,7 @@ use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing, ExistingFolder};
 pub(crate) use folding::Listings;
-pub(crate) use moves::rename_new;
+pub(crate) use moves::{in_moving_order, rename_new};
 pub(crate) use ready::Ready;
 pub(crate) use settle::closed_to_others;
 pub(crate) use touch::{SET_GROUP, set_mode};
@@ -191,7 +191,7 @@ impl TreeSink {
     ) -> Result<Published, PublishError> {
         self.refuse_second_names();
         self.lose_below_refused();
-        self.note_several_names(&copying.rules);
+        self.note_what_stays(&copying.rules);
         let nothing = self.manifest().marks.iter().all(|mark| mark.unwanted || mark.there);
         if nothing {
             return Ok(Published::default());

@@ -1,5 +1,6 @@
 //! The renames that make what was received visible.
 
+use std::cmp::Ordering;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -36,7 +37,8 @@ impl TreeSink {
         self.move_again(way)
     }
 
-    /// Moves each item of a staged folder by one rename; folders that exist already become further steps.
+    /// Moves each item of a staged folder by one rename; folders that exist already become further steps, in [the order](in_moving_order) in
+    /// which a dry run counts what makes way.
     fn move_content(&self, path: &[u8], way: Way<'_>, steps: &mut Vec<Step>) -> Result<(), PublishError> {
         let names = names_in(self.staging.tree.as_fd(), path)?;
         let from = open_folder(self.staging.tree.as_fd(), path, Purpose::Pass)?;
@@ -46,6 +48,7 @@ impl TreeSink {
             Err(error) => return Err(failed(error, path)),
         };
         self.open_up(&to, path)?;
+        let mut folders = Vec::new();
         for name in names {
             fault::point()?;
             let inner = joined(path, &name);
@@ -54,16 +57,14 @@ impl TreeSink {
                 Ok(()) => {}
                 Err(Errno::EXIST) if is_folder(&from, &name)? && is_folder(&to, &name)? => {
                     if !self.refuses_second_name(None, &to, &inner)? {
-                        steps.push(Step::Leave(inner.clone()));
-                        steps.push(Step::Enter(inner));
+                        folders.push(inner);
                     }
                 }
                 Err(Errno::EXIST) if self.reaches(&to, way)? => self.replace(&item, way)?,
                 Err(Errno::XDEV | Errno::EXIST) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
                         if self.make_across(&item, way)? {
-                            steps.push(Step::Leave(inner.clone()));
-                            steps.push(Step::Enter(inner));
+                            folders.push(inner);
                         }
                     } else {
                         self.carry_across(&item, way)?;
@@ -71,6 +72,10 @@ impl TreeSink {
                 }
                 Err(errno) => self.refuse_place(&inner, errno.into(), way)?,
             }
+        }
+        // The first one is entered first.
+        for inner in folders.into_iter().rev() {
+            steps.extend([Step::Leave(inner.clone()), Step::Enter(inner)]);
         }
         Ok(())
     }
@@ -151,6 +156,16 @@ impl TreeSink {
         }
         Ok(())
     }
+}
+
+/// The order in which items get to their places: those in a folder, then those in its folders one after the other.
+pub(crate) fn in_moving_order(one: &[u8], other: &[u8]) -> Ordering {
+    fn steps(path: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
+        let (folder, name) = split(path);
+        let folders = folder.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        folders.map(|name| (true, name)).chain([(false, name)])
+    }
+    steps(one).cmp(steps(other))
 }
 
 fn is_there(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<bool> {

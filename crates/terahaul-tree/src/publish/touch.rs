@@ -94,25 +94,27 @@ impl TreeSink {
         Ok(self.fall_short_of(item.index, METADATA, error)?)
     }
 
-    /// Notes which of the files that stay have several names, before this run removes or replaces any.
-    pub(super) fn note_several_names(&self, rules: &Rules) {
+    /// Notes how files that stay are before this run gives them names or takes any away, where that tells later whether somebody has edited them:
+    /// those of several names, and those whose time is not past.
+    pub(super) fn note_what_stays(&self, rules: &Rules) {
         if matches!(rules.compare, Compare::SizeAndTime { .. }) {
             return;
         }
-        let several = self.touched().into_iter().filter_map(|index| {
+        let noted = self.touched().into_iter().filter_map(|index| {
             let item = self.item(index.0 as usize).filter(|item| item.kind == RowKind::File)?;
             let path = self.manifest().table.folder_path(item.folder);
             let folder = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).ok()?;
             let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            (stat.st_nlink > 1).then_some((index, stat))
+            (stat.st_nlink > 1 || mtime_of(&stat) > self.staging.begun).then_some((index, stat))
         });
-        let several: HashMap<_, _> = several.collect();
-        *self.several_names.lock().unwrap_or_else(PoisonError::into_inner) = several;
+        let noted: HashMap<_, _> = noted.collect();
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = noted;
     }
 
-    fn had_several_names(&self, item: &Item, stat: &Stat) -> bool {
-        let several = self.several_names.lock().unwrap_or_else(PoisonError::into_inner);
-        several.get(&item.index).is_some_and(|before| is_one(before, stat))
+    /// How the file was before this run gave it names or took any away, where that was noted.
+    fn noted(&self, item: &Item, stat: &Stat) -> Option<Stat> {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.get(&item.index).filter(|before| is_one(before, stat)).copied()
     }
 
     /// Whether the file still is what was found to lack nothing but metadata. One that was edited since, which may be hours, must
@@ -124,9 +126,13 @@ impl TreeSink {
             }
             // Its time was another one all along. Names that this run has given it or taken from it are no edits.
             Compare::Size | Compare::Content | Compare::Never => {
-                let begun = self.staging.begun;
-                let renamed = stat.st_nlink > 1 || self.had_several_names(item, stat);
-                ctime_of(stat) <= begun || renamed && mtime_of(stat) <= begun
+                let (begun, before) = (self.staging.begun, self.noted(item, stat));
+                let renamed = stat.st_nlink > 1 || before.is_some_and(|before| before.st_nlink > 1);
+                // A clock that is ahead, or anybody, has given it a time that is still to come.
+                let as_before =
+                    |before: Stat| ctime_of(&before) <= begun && mtime_of(&before) == mtime_of(stat);
+                ctime_of(stat) <= begun
+                    || renamed && (mtime_of(stat) <= begun || before.is_some_and(as_before))
             }
         };
         is_untouched && size_of_file(stat) == item.size

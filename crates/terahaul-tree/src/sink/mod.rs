@@ -83,8 +83,8 @@ pub struct TreeSink {
     owners: Resolver,
     /// Things that stay and get only metadata.
     touched: Mutex<Vec<EntryIndex>>,
-    /// Files among them that had several names when publishing began.
-    pub(crate) several_names: Mutex<HashMap<EntryIndex, Stat>>,
+    /// Files among them as they were when publishing began, where that tells later whether somebody has edited them.
+    pub(crate) noted: Mutex<HashMap<EntryIndex, Stat>>,
     shortfalls: Mutex<Vec<Refusal>>,
     /// Folders that let this process write only until all is in its place, and their permission bits from before.
     pub(crate) opened: Mutex<Vec<(Box<[u8]>, u32)>>,
@@ -176,7 +176,7 @@ impl TreeSink {
             owners: Resolver::new(keep.numeric_ids),
             keep,
             touched: Mutex::default(),
-            several_names: Mutex::default(),
+            noted: Mutex::default(),
             shortfalls: Mutex::default(),
             opened: Mutex::default(),
             changed: AtomicBool::new(false),

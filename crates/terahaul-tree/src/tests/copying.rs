@@ -324,6 +324,29 @@ fn what_makes_way_is_bounded_and_told() {
     }
 }
 
+/// The look went by whole paths, the deed by folders, and each spent what may be removed on other ones.
+#[test]
+fn where_not_all_may_make_way_a_look_names_what_then_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let arrive = ["a/deep/f", "a/f", "b/f", "c", "x-y", "x/f", "z"];
+    plant(&from, &arrive.map(|path| (path, &b"new"[..])));
+    let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
+    let filter = Filter::default();
+    for most in 0..=2 * arrive.len() as u64 {
+        let inner: Vec<_> = arrive.iter().map(|path| format!("{path}/old")).collect();
+        plant(&to, &inner.iter().map(|path| (path.as_str(), &b""[..])).collect::<Vec<_>>());
+        let survey = Survey::open(&to, rules, Keep::default(), 1).unwrap();
+        let entries = Sender::of(from.join("")).entries();
+        survey.decide(&entries, survey.look(&entries));
+        let mut dry = Vec::new();
+        survey.clear(Some(most), &mut |swept| dry.push(removed(swept)));
+        let copied = copy_at_most(&from.join(""), &to, rules, Keep::default(), &filter, Some(most));
+        assert_eq!(copied.removed, dry, "at most {most}");
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
 /// What stays at the first name is not the sender's file, and never arrives under another name of it.
 #[test]
 fn another_name_is_never_linked_to_what_is_not_the_senders() {
@@ -355,6 +378,41 @@ fn another_name_is_never_linked_to_what_is_not_the_senders() {
     assert_eq!(copied.refused, ["a", "b"]);
     // Where both stay as they are, nothing is to be refused.
     assert_eq!(keeping(update, &[("a", b"1"), ("b", b"2")]).refused, Vec::<String>::new());
+}
+
+/// Every run ended with that it was refused, with nothing that anybody could do.
+#[test]
+fn another_name_that_is_as_the_sender_has_it_needs_no_first_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"sent")]);
+    std::fs::hard_link(from.join("a"), from.join("b")).unwrap();
+    date(&from.join("a"), 1_000);
+    plant(&to, &[("b", b"sent")]);
+    date(&to.join("b"), 1_000);
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let only_existing = Rules { only_existing: true, ..Rules::default() };
+    let copied = copy(&from.join(""), &to, only_existing, keep, &Filter::default(), false);
+    assert_eq!(copied.refused, Vec::<String>::new());
+    assert!(!to.join("a").exists());
+}
+
+#[test]
+fn where_only_new_things_are_wanted_a_new_name_is_linked_to_a_file_that_is_the_senders_already() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"sent")]);
+    plant(&to, &[("a", b"sent")]);
+    std::fs::hard_link(from.join("a"), from.join("b")).unwrap();
+    for at in [&from, &to] {
+        date(&at.join("a"), 1_000);
+    }
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let only_new = Rules { only_new: true, ..Rules::default() };
+    let copied = copy(&from.join(""), &to, only_new, keep, &Filter::default(), false);
+    assert_eq!(copied.refused, Vec::<String>::new());
+    let inode = |name: &str| to.join(name).metadata().unwrap().ino();
+    assert_eq!(inode("a"), inode("b"));
 }
 
 /// The file was copied, and then the copy ended as if the disk were broken.
@@ -669,6 +727,24 @@ fn small_files_of_several_owners_in_one_folder_get_theirs() {
     for name in &names {
         let owner = |dir: &Path| dir.join(name).metadata().map(|meta| (meta.uid(), meta.gid())).unwrap();
         assert_eq!(owner(&to), owner(&from), "{name}");
+    }
+}
+
+/// A clock that is ahead is enough. The name that this run gives it looks like an edit, and so does its time.
+#[test]
+fn a_file_with_a_time_that_is_still_to_come_gets_what_it_lacks_though_it_gets_a_name_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"same")]);
+    plant(&to, &[("a", b"same")]);
+    std::fs::hard_link(from.join("a"), from.join("b")).unwrap();
+    date(&from.join("a"), 5);
+    date(&to.join("a"), 32_503_680_000);
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let rules = Rules { compare: Compare::Size, ..Rules::default() };
+    copy(&from.join(""), &to, rules, keep, &Filter::default(), false);
+    for name in [&b"a"[..], b"b"] {
+        assert_eq!(snapshot(&to)[name].mtime, snapshot(&from)[name].mtime);
     }
 }
 
