@@ -166,4 +166,12 @@ mod tests {
         let path = EntryPath::new(&b"a\x1b[2J\xff\n"[..]).unwrap();
         assert_eq!(path.to_string(), "a\\u{1b}[2J\\xff\\n");
     }
+
+    #[test]
+    fn a_name_that_shows_nothing_is_spelled_out() {
+        for unseen in ['\u{2800}', '\u{200b}', '\u{e0041}', '\u{e007f}'] {
+            let path = EntryPath::new(unseen.to_string().into_bytes()).unwrap();
+            assert_eq!(path.to_string(), unseen.escape_unicode().to_string());
+        }
+    }
 }
