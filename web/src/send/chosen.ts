@@ -56,7 +56,7 @@ export function fromFileList(files: Iterable<File>, now: Date): Choice {
   const entries: Chosen[] = [];
   const folders = new Set<string>();
   for (const file of files) {
-    const path = file.webkitRelativePath || file.name;
+    const path = pathOf(file);
     for (let at = path.indexOf("/"); at > 0; at = path.indexOf("/", at + 1)) {
       const folder = path.slice(0, at);
       if (folders.has(folder)) continue;
@@ -66,4 +66,10 @@ export function fromFileList(files: Iterable<File>, now: Date): Choice {
     entries.push(chosenFile(path, file));
   }
   return { entries, unsendable: [] };
+}
+
+/** From the picked folder on: of what was picked alone it is the name. Chromium writes `\` as `/` there, and not in the name. */
+function pathOf({ name, webkitRelativePath: path }: File): string {
+  const isWritten = path.endsWith(`/${name.replaceAll("\\", "/")}`);
+  return isWritten ? path.slice(0, path.length - name.length) + name : path || name;
 }

@@ -147,6 +147,16 @@ test("a folder that a browser gives as a file is named and not sent as one", () 
   assert.match(choice.unsendable[0]!.reason, /does not look into folders/);
 });
 
+test("a file of a picked folder keeps a backslash in its name, which Chromium writes as a slash in its path, and is where a drop has it", async () => {
+  const within = (folder: string, name: string) =>
+    Object.defineProperty(new File(["x"], name), "webkitRelativePath", { value: `${folder}/${name.replaceAll("\\", "/")}` });
+  const picked = fromFolderPicker([within("bs", "a\\b.txt"), within("bs/a", "b.txt"), within("bs", "\\"), within("bs", "")], then);
+  assert.deepEqual(picked.entries.map(({ path }) => path), ["bs", "bs/a\\b.txt", "bs/a", "bs/a/b.txt", "bs/\\", "bs/"]);
+  const leaf = { isDirectory: false, fullPath: "/bs/a\\b.txt", name: "a\\b.txt", file: (give: (file: File) => void) => give(new File([], "a\\b.txt")) };
+  const walked = await walk({ roots: [leaf as unknown as FileSystemEntry], unsendable: [] }, then, () => {});
+  assert.deepEqual(walked.entries.map(({ path }) => path), ["bs/a\\b.txt"]);
+});
+
 test("what cannot be read while folders are walked is named with a reason in words for people", async () => {
   const failing = (name: string, error: string) => {
     const file = (_: unknown, reject: (cause: DOMException) => void) => reject(new DOMException("A reference to a file was acquired.", error));
