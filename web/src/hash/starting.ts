@@ -16,14 +16,15 @@ export function startHashers(pool: HashPool, signal: AbortSignal, lost: (error: 
       await pool.started();
     } catch (failed) {
       if (failed instanceof CannotHash) throw failed;
-      throw (await whyNot(signal)) ?? (++unexplained < MOST_UNEXPLAINED ? DepotError.network() : failed);
+      throw (await whyNoWorker(signal)) ?? (++unexplained < MOST_UNEXPLAINED ? DepotError.network() : failed);
     }
   };
   return persist(attempt, signal, lost);
 }
 
-/** A browser does not say why a worker did not start. `null` where its script can be had. */
-async function whyNot(signal: AbortSignal): Promise<Error | null> {
+/** A browser does not say why a worker did not start: a `WorkerFailed` is for good, as its script is gone, and a `DepotError` for now. `null` where
+ * the script can be had. */
+export async function whyNoWorker(signal: AbortSignal): Promise<WorkerFailed | DepotError | null> {
   let status: number;
   try {
     const answer = await fetch(HASH_WORKER, { method: "HEAD", cache: "no-store", signal });

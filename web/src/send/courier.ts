@@ -9,6 +9,7 @@ import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
 import { cannotSend } from "../hash/lack";
 import { CannotHash, type HashPool, WorkerFailed, taskOf } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
+import { whyNoWorker } from "../hash/starting";
 import { Patience } from "./patience";
 import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
@@ -20,8 +21,9 @@ const PROBE_WHOLE = 3;
 /** The attempt with which it is over, where nothing can be found that cannot be read: some seven seconds after the first. */
 const LAST_UNEXPLAINED = 8;
 const UNREADABLE = "The browser cannot read what comes next, though it can read each of its files: it may be short of memory. Close other tabs, then try again.";
-/** In a row. */
+/** Hash workers that do not start though their script is there: in a row. */
 const MOST_WORKER_FAILURES = 10;
+const NO_WORKER = "The page cannot start what computes hashes: reload it, then go on from the list of transfers.";
 
 export interface CourierEvents {
   /** An entry was given up. */
@@ -55,6 +57,7 @@ export class Courier {
   readonly #patience = new Patience();
   #probing = false;
   #workerFailures = 0;
+  #asking: Promise<void> | null = null;
   /** `null` while the depot has not answered: chunks are read meanwhile. */
   #transfer: string | null = null;
 
@@ -168,15 +171,24 @@ export class Courier {
       if (error instanceof CannotHash) {
         this.events.refused(new DepotError("no_worker", cannotSend(error.lack), 0, false));
       } else if (error instanceof WorkerFailed) {
-        if (++this.#workerFailures === MOST_WORKER_FAILURES) {
-          this.#workerFailures = 0;
-          this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from the list of transfers.", 0, false));
-        }
+        // Of several chunks each is without one.
+        this.#asking ??= this.#handleNoWorker().finally(() => (this.#asking = null));
       } else if (!explained && chunk.attempt >= LAST_UNEXPLAINED) {
         this.events.refused(new DepotError("unreadable", UNREADABLE, 0, false));
       }
     }
     this.pump();
+  }
+
+  /** It is tried again with the next chunk, unless that would be of no use. */
+  async #handleNoWorker(): Promise<void> {
+    const why = await whyNoWorker(this.#stop.signal);
+    if (this.#stop.signal.aborted || why instanceof DepotError) return;
+    if (why === null && ++this.#workerFailures < MOST_WORKER_FAILURES) return;
+    // Before there is a transfer there is none to go on with.
+    if (this.#transfer === null) return;
+    this.#workerFailures = 0;
+    this.events.refused(new DepotError("no_worker", NO_WORKER, 0, false));
   }
 
   #send(transfer: string, { chunk, body, values }: Ready): void {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { Upload } from "../../src/engine/upload";
+import { type HashPool, WorkerFailed } from "../../src/hash/pool";
 import { Courier } from "../../src/send/courier";
 import { Sources } from "../../src/send/sources";
 
@@ -76,6 +77,81 @@ test("what cannot be read though each of its files can is not tried for ever, an
   }
   assert.deepEqual([reads, refused[0]!.code], [8, "unreadable"]);
   courier.close();
+});
+
+/** A courier whose hash workers do not start, what it refused, and what a look at their script finds: a status, or `null` where none comes. */
+function withoutWorkers(t: TestContext) {
+  const { clock, upload, sources } = oneFile(t);
+  Object.assign(globalThis, { HASH_WORKER: "/assets/hash-worker.js" });
+  const script: { status: number | null; looks: number } = { status: 200, looks: 0 };
+  t.mock.method(globalThis, "fetch", async () => {
+    script.looks++;
+    if (script.status === null) throw new TypeError("Failed to fetch");
+    return new Response(null, { status: script.status });
+  });
+  const hashers = { hash: () => Promise.reject(new WorkerFailed("no")) } as unknown as HashPool;
+  const refused: DepotError[] = [];
+  const courier: Courier = new Courier(upload, sources, hashers, {
+    failed: () => assert.fail("no file is to blame"), reported: async () => true, changed: () => {}, answered: () => {},
+    refused: (error) => {
+      refused.push(error);
+      courier.pause();
+    },
+  });
+  t.after(() => courier.close());
+  const pass = async (milliseconds: number) => {
+    clock.now += milliseconds;
+    t.mock.timers.tick(milliseconds);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { courier, script, refused, pass };
+}
+
+const NO_WORKER = /^The page cannot start what computes hashes: reload it, then go on from the list of transfers\.$/;
+
+test("where the hash workers' script is gone, as the depot was upgraded, that is said at once", async (t) => {
+  const { courier, script, refused, pass } = withoutWorkers(t);
+  script.status = 404;
+  courier.open("t");
+  courier.pump();
+  await pass(0);
+  assert.equal(refused.length, 1);
+  assert.match(refused[0]!.message, NO_WORKER);
+});
+
+test("a lost network that keeps the hash workers' script away is waited out, however long", async (t) => {
+  const { courier, script, refused, pass } = withoutWorkers(t);
+  script.status = null;
+  courier.open("t");
+  courier.pump();
+  for (let attempt = 0; attempt < 30; attempt++) await pass(30_001);
+  assert.ok(script.looks >= 20, `${script.looks} looks`);
+  script.status = 503;
+  for (let attempt = 0; attempt < 30; attempt++) await pass(30_001);
+  assert.equal(refused.length, 0);
+  script.status = 404;
+  await pass(30_001);
+  assert.match(refused[0]!.message, NO_WORKER);
+});
+
+test("there is nothing to go on with from the list before the depot has made the transfer", async (t) => {
+  const { courier, script, refused, pass } = withoutWorkers(t);
+  script.status = 404;
+  courier.pump();
+  for (let attempt = 0; attempt < 3; attempt++) await pass(30_001);
+  assert.equal(refused.length, 0);
+  courier.open("t");
+  await pass(30_001);
+  assert.equal(refused.length, 1);
+});
+
+test("hash workers that do not start though their script is there are tried ten times", async (t) => {
+  const { courier, script, refused, pass } = withoutWorkers(t);
+  courier.open("t");
+  courier.pump();
+  while (refused.length === 0) await pass(30_001);
+  assert.match(refused[0]!.message, NO_WORKER);
+  assert.equal(script.looks, 10);
 });
 
 /** A courier whose drive is away, and its clock. */
