@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { carriesFiles } from "./send/drop";
 import { linkOf } from "./views/address";
 import { App, Frame } from "./views/app";
 import { Receive } from "./views/receive";
@@ -6,13 +7,14 @@ import { Receive } from "./views/receive";
 // A file that is let go beside the place for it would be opened in place of the page.
 for (const type of ["dragover", "drop"] as const) {
   addEventListener(type, (event) => {
-    if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+    if (event.defaultPrevented || !carriesFiles(event)) return;
     event.preventDefault();
     event.dataTransfer.dropEffect = "none";
   });
 }
 
 const root = document.getElementById("app")!;
+root.replaceChildren();
 const received = linkOf(location.pathname, location.hash);
 
 if (received) {
@@ -22,6 +24,5 @@ if (received) {
   // Another link to the same transfer was opened here.
   addEventListener("hashchange", () => location.reload());
 } else {
-  root.replaceChildren();
   render(<App />, root);
 }

@@ -16,6 +16,11 @@ export interface Dropped {
   readonly unsendable: readonly Unsendable[];
 }
 
+/** Files or folders of this machine, and not text or a link. What they are is known only when they are dropped. */
+export function carriesFiles(event: DragEvent): event is DragEvent & { readonly dataTransfer: DataTransfer } {
+  return event.dataTransfer?.types.includes("Files") === true;
+}
+
 /** Must be called while the drop event is being handled: its items are gone afterwards. */
 export function dropped(data: DataTransfer): Dropped {
   const roots: FileSystemEntry[] = [];

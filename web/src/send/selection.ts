@@ -14,11 +14,17 @@ export class Selection extends Observable {
   /** Files met so far in each of the folders' walks that are under way. */
   readonly #walks = new Map<object, number>();
 
-  add({ entries, unsendable }: Choice): void {
+  /** Returns what of it can be sent. */
+  add({ entries, unsendable }: Choice): Chosen[] {
+    const sendable: Chosen[] = [];
     for (const entry of entries) {
       const reason = refused(entry.path);
-      if (reason === null) this.#set(entry);
-      else this.#unsendable.set(entry.path, { path: entry.path, reason });
+      if (reason === null) {
+        this.#set(entry);
+        sendable.push(entry);
+      } else {
+        this.#unsendable.set(entry.path, { path: entry.path, reason });
+      }
     }
     for (const one of unsendable) {
       this.#unsendable.set(one.path, one);
@@ -26,6 +32,7 @@ export class Selection extends Observable {
       if (this.#chosen.get(one.path)?.kind === "file") this.#chosen.delete(one.path);
     }
     this.#rebuild();
+    return sendable;
   }
 
   #set(entry: Chosen): void {
@@ -71,7 +78,7 @@ export class Selection extends Observable {
   }
 
   /** Adds what `walk` finds, which says how many files it has met so far. */
-  async addFrom(walk: (found: (files: number) => void) => Promise<Choice>): Promise<void> {
+  async addFrom(walk: (found: (files: number) => void) => Promise<Choice>): Promise<Chosen[]> {
     const key = {};
     const found = (files: number | null) => {
       if (files === null) this.#walks.delete(key);
@@ -80,7 +87,7 @@ export class Selection extends Observable {
     };
     found(0);
     try {
-      this.add(await walk(found));
+      return this.add(await walk(found));
     } finally {
       found(null);
     }

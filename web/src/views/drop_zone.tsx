@@ -3,8 +3,8 @@ import { openConnections, roundTrip } from "../api/depot";
 import { channelsAtFirst } from "../engine/channel_count";
 import { plural } from "../engine/plural";
 import { prepareHashers } from "../hash/pool";
-import { type Choice, fromFileList, fromFolderPicker } from "../send/chosen";
-import { dropped, walk } from "../send/drop";
+import { type Choice, type Chosen, fromFileList, fromFolderPicker } from "../send/chosen";
+import { carriesFiles, dropped, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
 import { announce } from "../ui/announcer";
 import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
@@ -22,18 +22,16 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
   const drop = async (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    if (!event.dataTransfer) return;
+    if (!carriesFiles(event)) return;
     expectSending();
     const all = dropped(event.dataTransfer);
-    await selection.addFrom((found) => walk(all, new Date(), found));
-    announce(`${plural(selection.tree.files, "file")} chosen`, true);
+    announceChosen(await selection.addFrom((found) => walk(all, new Date(), found)));
   };
   const pick = (input: HTMLInputElement, from: (files: Iterable<File>, now: Date) => Choice) => {
     expectSending();
-    selection.add(from(input.files ?? [], new Date()));
+    announceChosen(selection.add(from(input.files ?? [], new Date())));
     // Choosing the same again must count as a change.
     input.value = "";
-    announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
 
   return (
@@ -41,8 +39,10 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
       class={`drop${over ? " over" : ""}${compact ? " compact" : ""}`}
       aria-label="Choose what to send"
       onDragOver={(event) => {
+        // Also of a link, which some browsers would open in place of the page.
         event.preventDefault();
-        setOver(true);
+        if (carriesFiles(event)) setOver(true);
+        else if (event.dataTransfer) event.dataTransfer.dropEffect = "none";
       }}
       onDragLeave={() => setOver(false)}
       onDrop={(event) => void drop(event)}
@@ -62,6 +62,12 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
       <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget, fromFolderPicker)} />
     </section>
   );
+}
+
+/** Of what cannot be sent a notice tells. */
+function announceChosen(chosen: readonly Chosen[]): void {
+  const files = chosen.filter(({ kind }) => kind === "file").length;
+  if (chosen.length > 0) announce(`${files > 0 ? plural(files, "file") : plural(chosen.length, "folder")} chosen`, true);
 }
 
 /** Far away, handshakes and the workers' script take longer than it takes to press Send. */

@@ -13,6 +13,7 @@ import { visible } from "../engine/visible";
 import { cannotSave, hashing } from "../hash/lack";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
+import { Button } from "../ui/button";
 import { Download } from "../ui/download";
 import { bytes, date } from "../ui/format";
 import type { Allowed } from "../ui/following";
@@ -204,7 +205,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
           <div class="buttons get">
             <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
             {SAVES && (
-              <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
+              <Button class="large" held={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</Button>
             )}
             <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
           </div>

@@ -13,6 +13,7 @@ import { uploadOptions } from "../send/options";
 import { looksSame, prospectOf } from "../send/prospect";
 import type { Resuming } from "../send/resuming";
 import { Sender } from "../send/sender";
+import { Button } from "../ui/button";
 import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
 import { useFallbackFocus, useFocusedHeading } from "../ui/heading";
@@ -140,7 +141,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       {lack !== null ? <CannotSend lack={lack} /> : <DropZone selection={selection} compact={!selection.empty} />}
       <SelectionNotices selection={selection} />
       {mayFinish && (
-        <Notice kind="info" below={<div class="buttons"><button class="primary" disabled={held} onClick={() => goOn([], true)}>Finish</button></div>}>
+        <Notice kind="info" below={<div class="buttons"><Button class="primary" held={held} onClick={() => goOn([], true)}>Finish</Button></div>}>
           All that was to come is in the depot: it can be finished without choosing anything.
         </Notice>
       )}
@@ -176,9 +177,9 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || held} onClick={() => goOn(selection.entries, false)}>
+          <Button class="primary large" held={!matched || isAnother || selection.reading !== null || held} onClick={() => goOn(selection.entries, false)}>
             <Words>{`Go on with ${plural(kept + added, "file")}`}</Words>
-          </button>
+          </Button>
         </>
       )}
       {checking && <Reading hindrance={hindrance} />}

@@ -9,6 +9,7 @@ import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
 import { unfinishedOf } from "../send/unfinished";
+import { Button } from "../ui/button";
 import { bytes } from "../ui/format";
 import { useFallbackFocus } from "../ui/heading";
 import { useObservable } from "../ui/live";
@@ -134,9 +135,9 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
               </select>
             </div>
           </div>
-          <button class="primary large" disabled={selection.reading !== null}>
+          <Button class="primary large" held={selection.reading !== null}>
             <Words>{`Send ${plural(selection.tree.files, "file")}, ${bytes(selection.tree.size)}`}</Words>
-          </button>
+          </Button>
         </form>
       )}
     </main>

@@ -5,6 +5,7 @@ import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
+import { Button } from "../ui/button";
 import { bytes, duration, percent, speed } from "../ui/format";
 import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
@@ -79,12 +80,13 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
           <div class="wide-only"><dt>Requests</dt><dd translate={false}>{progress.requests}</dd></div>
         </dl>
         <div class="buttons">
+          {/* It is the same button for each, so that it keeps the focus. */}
           {phase === "stopped" ? (
-            <button class="primary" onClick={() => sender.resume()}><Words>Try again</Words></button>
+            <Button class="primary" onClick={() => sender.resume()}><Words>Try again</Words></Button>
           ) : upload.paused ? (
-            <button class="primary" onClick={() => sender.resume()}><Words>Resume</Words></button>
+            <Button class="primary" onClick={() => sender.resume()}><Words>Resume</Words></Button>
           ) : (
-            <button onClick={() => sender.pause()} disabled={phase === "finishing"}><Words>Pause</Words></button>
+            <Button held={phase === "finishing"} onClick={() => sender.pause()}><Words>Pause</Words></Button>
           )}
           <button onClick={() => (sender.isGone ? onClosed() : setAsking(true))}>Cancel</button>
         </div>

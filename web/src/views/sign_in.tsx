@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { persist } from "../api/persist";
+import { Button } from "../ui/button";
 import { Notice } from "../ui/notice";
 import { hindered } from "./hindered";
 
@@ -70,7 +71,7 @@ export function SignIn({ code, reason }: SignInProps) {
           id="token" type="password" autocomplete="current-password" spellcheck={false} placeholder="tht_…" required
           value={token} onInput={(event) => setToken(event.currentTarget.value)}
         />
-        <button class="primary" disabled={busy || token.trim() === ""}>Sign in</button>
+        <Button class="primary" held={busy || token.trim() === ""}>Sign in</Button>
         <p class="quiet">
           On the machine that runs the depot, <code>terahaul serve</code> prints an address that signs you in once, and{" "}
           <code>terahaul token create</code> makes tokens.

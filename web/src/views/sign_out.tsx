@@ -1,5 +1,6 @@
 import { visible } from "../engine/visible";
 import { useAttempt } from "../ui/attempt";
+import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/notice";
 import { transfersTitle } from "./transfers_title";
@@ -30,7 +31,7 @@ export function SignOut({ name, onSignOut, onClose }: Props) {
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={close}>Go on sending</button>
-        <button class="danger" disabled={running} onClick={signOut}>Sign out</button>
+        <Button class="danger" held={running} onClick={signOut}>Sign out</Button>
       </div>
     </Dialog>
   );

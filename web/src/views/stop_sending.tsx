@@ -1,6 +1,7 @@
 import { depot } from "../api/depot";
 import type { Sender } from "../send/sender";
 import { useAttempt } from "../ui/attempt";
+import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/notice";
 import { transfersTitle } from "./transfers_title";
@@ -33,8 +34,8 @@ export function StopSending({ sender, onStopped, onClose }: Props) {
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={close}>Go on sending</button>
-        <button disabled={running} onClick={keep}>Keep for later</button>
-        <button class="danger" disabled={running} onClick={remove}>Delete</button>
+        <Button held={running} onClick={keep}>Keep for later</Button>
+        <Button class="danger" held={running} onClick={remove}>Delete</Button>
       </div>
     </Dialog>
   );

@@ -4,6 +4,7 @@ import { type Transfer, isManageable, isYours, sizeOf } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
+import { Button } from "../ui/button";
 import { CopyButton } from "../ui/copy";
 import { bytes, dateTime, until } from "../ui/format";
 import { Name } from "../ui/name";
@@ -49,14 +50,13 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
       {state === "open" && !sending && total > 0 && <Bar small value={durable_bytes / total} label={`${visible(name)}: stored so far`} />}
       <div class="buttons">
         {sending && <a class="button" href="#/send">Show progress</a>}
-        {manageable && state !== "complete" && !sending && <button class="primary" disabled={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</button>}
+        {manageable && state !== "complete" && !sending && <Button class="primary" held={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</Button>}
         {state !== "open" && link && <CopyButton text={link} label="Copy link" what="Link" />}
         {state !== "open" && receipt.link}
         {manageable && (
           <>
-            {/* Not disabled, as it has the focus after having been extended to the most. */}
-            <button aria-disabled={!extensible} onClick={() => extensible && setAsking("extend")}>Extend</button>
-            <button class="danger" disabled={sending} onClick={() => setAsking("delete")}>Delete</button>
+            <Button held={!extensible} onClick={() => setAsking("extend")}>Extend</Button>
+            <Button class="danger" held={sending} onClick={() => setAsking("delete")}>Delete</Button>
           </>
         )}
       </div>

@@ -5,6 +5,7 @@ import type { Transfer } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { useAttempt } from "../ui/attempt";
+import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { date } from "../ui/format";
 import { Notice } from "../ui/notice";
@@ -47,7 +48,7 @@ export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button onClick={close}>Leave as it is</button>
-        <button class="primary" disabled={running} onClick={extend}>Extend</button>
+        <Button class="primary" held={running} onClick={extend}>Extend</Button>
       </div>
     </Dialog>
   );
@@ -73,7 +74,7 @@ export function Delete({ transfer, onDelete, onClose }: DeleteProps) {
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={close}>Keep</button>
-        <button class="danger solid" disabled={running} onClick={remove}>Delete</button>
+        <Button class="danger solid" held={running} onClick={remove}>Delete</Button>
       </div>
     </Dialog>
   );

@@ -97,13 +97,13 @@ async function serveFromDist(context: BrowserContext): Promise<void> {
   );
 }
 
-/** Drops files and folders of this machine on the page, as a person's mouse would. */
-export async function drop(page: Page, files: string[]): Promise<void> {
+/** Drops files and folders of this machine on the page, as a person's mouse would, or data of another type. */
+export async function drop(page: Page, files: string[], others: { mimeType: string; data: string }[] = []): Promise<void> {
   const zone = await page.locator(".drop").boundingBox();
   if (!zone) throw new Error("there is nowhere to drop");
   const devtools = await page.context().newCDPSession(page);
   const at = { x: zone.x + zone.width / 2, y: zone.y + zone.height / 2 };
-  const data = { items: [], files, dragOperationsMask: 1 };
+  const data = { items: others, files, dragOperationsMask: 1 };
   for (const type of ["dragEnter", "dragOver", "drop"] as const) {
     await devtools.send("Input.dispatchDragEvent", { type, ...at, data });
   }

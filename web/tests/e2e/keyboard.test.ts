@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import type { Page } from "playwright-core";
+import type { Locator, Page, Route } from "playwright-core";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
@@ -146,6 +146,65 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   await page.getByRole("button", { name: "Keep for later" }).click();
   await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await reached("Transfers");
+});
+
+test("what was pressed keeps the focus while it is under way, and does nothing else meanwhile", async (t) => {
+  const { depot, page, files } = await setUp(t);
+  const alert = page.getByRole("alert");
+  const dialog = page.getByRole("dialog");
+  const named = (name: string) => page.getByRole("button", { name, exact: true });
+  /** Presses `button` twice, and has the depot refuse it. */
+  const keeps = async (button: Locator, method: string, path: RegExp) => {
+    const asked: Route[] = [];
+    const answer = (route: Route) => (route.request().method() === method ? void asked.push(route) : route.fallback());
+    await page.route(path, answer);
+    await button.press("Enter");
+    await page.waitForFunction(() => document.activeElement?.getAttribute("aria-disabled") === "true", undefined, { timeout: 5000 });
+    assert.equal(await button.evaluate((element) => getComputedStyle(element).opacity), "0.5");
+    await page.keyboard.press("Enter");
+    while (asked.length === 0) await page.waitForTimeout(20);
+    await asked[0]!.fulfill({ status: 403, json: { error: { code: "forbidden", message: "the token may not", retry: false } } });
+    await alert.getByText("The token may not.").waitFor({ timeout: 5000 });
+    assert.equal(asked.length, 1);
+    assert.equal(await button.evaluate((element) => element === document.activeElement), true);
+    await page.unroute(path, answer);
+  };
+  const transfer = /transfers\/\w+$/;
+
+  const open = depot.create("arrived", 7);
+  open.entries.push({ entry: 0, path: "a", kind: "file", size: 10, mtime: 0, mtime_nanos: 0, mode: 0o644, state: "pending", address: 0 });
+  open.blocks.set(0, Buffer.from("ten bytes."));
+  await page.getByRole("link", { name: "Transfers" }).click();
+  for (const action of ["Extend", "Delete"]) {
+    await named(action).click();
+    await keeps(dialog.getByRole("button", { name: action }), action === "Extend" ? "PATCH" : "DELETE", transfer);
+    await page.keyboard.press("Escape");
+  }
+  await named("Resume").click();
+  await named("Finish").waitFor();
+  await keeps(named("Finish"), "GET", transfer);
+
+  depot.onPut = () => true;
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  await startSending(page, []);
+  for (const [pressed, next] of [["Pause", "Resume"], ["Resume", "Pause"]] as const) {
+    await named(pressed).press("Enter");
+    await named(next).waitFor();
+    assert.equal(await focused(page), next);
+  }
+  await named("Cancel").click();
+  await keeps(dialog.getByRole("button", { name: "Delete" }), "DELETE", transfer);
+  await page.keyboard.press("Escape");
+  await named("Sign out").click();
+  await keeps(dialog.getByRole("button", { name: "Sign out" }), "DELETE", /session$/);
+  await dialog.getByRole("button", { name: "Sign out" }).press("Enter");
+
+  const token = page.getByLabel("Access token");
+  await token.press("Enter");
+  assert.equal(await token.evaluate((element) => element === document.activeElement), true, "there is nothing to sign in with");
+  await token.fill("tht_wrong");
+  await keeps(named("Sign in"), "POST", /session$/);
 });
 
 test("saving into a folder and its end leave the focus beside what they take away", async (t) => {

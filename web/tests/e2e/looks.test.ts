@@ -61,6 +61,19 @@ test("a long name without a space takes no more than the width that there is", a
   await fits("signing out");
 });
 
+test("spaces at the ends of names, and between, are seen in lists", async (t) => {
+  const { line, page, folder } = await setUp(t, {});
+  await write(folder, { " set/  lead": 40_000_000, " set/trail ": 10, " set/two  within": 10 });
+  const names = () => page.locator(".row .text").evaluateAll((names) => names.map((name) => (name as HTMLElement).innerText));
+  await page.locator("input[data-pick=folder]").setInputFiles(join(folder, " set"));
+  await page.getByRole("treegrid").waitFor();
+  assert.deepEqual(await names(), [" set", "  lead", "trail ", "two  within"]);
+  await sendPart(page, line, 20e6, []);
+  assert.deepEqual(await names(), ["  lead", "trail ", "two  within"]);
+  const folders = await page.locator(".row .folder").evaluateAll((names) => names.map((name) => (name as HTMLElement).innerText));
+  assert.deepEqual(folders, [" set", " set", " set"]);
+});
+
 test("in the system's own colours progress is seen, and the row that keys are at", async (t) => {
   const { line, page, folder } = await setUp(t, { forcedColors: "active" });
   await write(folder, { "set/a.raw": 40_000_000, "set/b.raw": 1000 });

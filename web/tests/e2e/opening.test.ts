@@ -19,6 +19,39 @@ async function setUp(t: TestContext) {
 
 const busy = (message: string) => ({ status: 503, json: { error: { code: "stopping", message, retry: true } } });
 
+test("where the page's own script does not come, that is said after some seconds; where it comes, nothing of that is left in any view", async (t) => {
+  const { depot, page } = await setUp(t);
+  const study = depot.create("the study", 7);
+  const words = page.getByText("The page is still loading. If this stays, reload it.");
+  const script = /assets\/page-.*\.js$/;
+  await page.route(script, (route) => route.abort());
+  await page.goto(depot.page);
+  assert.equal(await words.count(), 1);
+  /** As it is at the beginning of its delay, or after that. */
+  const isVisible = async (seconds: "first" | "last") => {
+    await words.evaluate((element, seconds) => {
+      const [delayed] = element.getAnimations();
+      if (seconds === "last") return delayed!.finish();
+      delayed!.pause();
+      delayed!.currentTime = 0;
+    }, seconds);
+    return words.isVisible();
+  };
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  assert.deepEqual([await isVisible("first"), await isVisible("last")], [false, true]);
+  await page.emulateMedia({ reducedMotion: "no-preference" });
+  await page.reload();
+  assert.deepEqual([await isVisible("first"), await isVisible("last")], [false, true]);
+
+  await page.unroute(script);
+  await page.goto("about:blank");
+  await signIn(page, depot);
+  assert.equal(await words.count(), 0);
+  await page.goto(`${depot.url}/t/${study.id}#${study.secret}`);
+  await page.getByRole("heading", { name: "the study" }).waitFor();
+  assert.equal(await words.count(), 0);
+});
+
 test("whether somebody is signed in is asked again until the depot says so", async (t) => {
   const { depot, page } = await setUp(t);
   await signIn(page, depot);

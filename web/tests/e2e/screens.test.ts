@@ -28,9 +28,9 @@ const look = (colorScheme: Look["colorScheme"], width: number, height: number): 
 /** Every view is looked at in all of these, one after the other: a window is made narrower, too, while something is under way. */
 const LOOKS = [look("light", 1200, 800), look("dark", 1200, 800), look("dark", 360, 740), look("light", 360, 740), look("light", 320, 640)];
 /** With text of twice the size, as a browser is set before it starts. */
-const LARGE_TEXT = { ...look("light", 360, 740), label: "light-360-large-text" };
+const LARGE_TEXT = [look("light", 360, 740), look("light", 320, 640)].map((one) => ({ ...one, label: `${one.label}-large-text` }));
 
-for (const [name, textSize, looks] of [["of every width, light and dark", 16, LOOKS], ["with large text", 32, [LARGE_TEXT]]] as const) {
+for (const [name, textSize, looks] of [["of every width, light and dark", 16, LOOKS], ["with large text", 32, LARGE_TEXT]] as const) {
   test(`screens, ${name}`, async (t) => {
     const folder = await scratch(t);
     const depot = await FakeDepot.start();

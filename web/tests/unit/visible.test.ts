@@ -11,3 +11,11 @@ test("a name cannot turn round what is read of it, nor hide a part of itself", (
 test("names in any script, and emoji of several parts, stay as they are", () => {
   for (const name of ["Grüße & 你好 #1.txt", "می‌خواهم", "👩‍🔬.png", "مرحبا", "a'b\\c"]) assert.equal(visible(name), name);
 });
+
+test("a name that shows nothing is spelled out: blanks that look like none, tags, and joiners that have nothing to join", () => {
+  assert.equal(visible("\u2800"), "\\u{2800}");
+  assert.equal(visible("a\u{e0041}\u{e007f}\u{1d173}"), "a\\u{e0041}\\u{e007f}\\u{1d173}");
+  assert.equal(visible("\u200d"), "\\u{200d}");
+  assert.equal(visible("in/\u200c\ufe0f/\u200d/\u{e0100}"), "in/\\u{200c}\\u{fe0f}/\\u{200d}/\\u{e0100}");
+  assert.equal(visible("❤\ufe0f/a\u200d"), "❤\ufe0f/a\u200d");
+});
