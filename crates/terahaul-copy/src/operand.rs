@@ -137,7 +137,10 @@ fn parse_url(rest: &[u8]) -> Result<Remote, OperandError> {
 /// A zone of IPv6 has a percent sign of its own, which is written as it is or escaped (RFC 6874).
 fn without_escaped_zone(host: &[u8]) -> Cow<'_, [u8]> {
     match host.windows(3).position(|three| three == b"%25") {
-        Some(at) if host.starts_with(b"[") => Cow::Owned([&host[..=at], &host[at + 3..]].concat()),
+        // The number 25 is a zone, too.
+        Some(at) if host.starts_with(b"[") && host.get(at + 3) != Some(&b']') => {
+            Cow::Owned([&host[..=at], &host[at + 3..]].concat())
+        }
         _ => Cow::Borrowed(host),
     }
 }
@@ -243,9 +246,9 @@ mod tests {
         let url = |text: &str| remote(text);
         assert_eq!(url("ssh://u@h:2222/a%20b"), (Some("u".into()), "h".into(), Some(2222), "/a b".into()));
         assert_eq!(url("ssh://[::1]:7/x"), (None, "::1".into(), Some(7), "/x".into()));
-        for zone in ["%eth0", "%25eth0"] {
+        for (zone, meant) in [("%eth0", "%eth0"), ("%25eth0", "%eth0"), ("%25", "%25")] {
             let with_zone = url(&format!("ssh://[fe80::1{zone}]/x"));
-            assert_eq!(with_zone, (None, "fe80::1%eth0".into(), None, "/x".into()));
+            assert_eq!(with_zone, (None, format!("fe80::1{meant}"), None, "/x".into()));
         }
         assert_eq!(url("ssh://a%40b@h/x").0.as_deref(), Some("a@b"));
         for (path, below) in [("/~/x", "x"), ("/~bob/x", "~bob/x"), ("/~", "~"), ("/a/~/x", "/a/~/x")] {

@@ -22,7 +22,7 @@ impl fmt::Display for Printable<'_> {
 }
 
 /// Whether a character in a name has no look of its own, or turns round what follows it, so that who reads the name reads another
-/// one. Joiners have none either, but scripts and emoji need them.
+/// one. Joiners have none either, but scripts and emoji need them; tags are spelled out, though three flags need them, as any text hides in them.
 fn is_unseen(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -47,6 +47,8 @@ pub struct Survey {
     pub(crate) threads: ThreadPool,
     /// Folders that make way for something else with all that is in them.
     yielding: Mutex<Vec<Box<[u8]>>>,
+    /// Those that make way for other names of files, in the manifest's order, as they get their places after all else.
+    yielding_to_names: Mutex<Vec<Box<[u8]>>>,
     /// Files with several names that are replaced: what is linked to them now is linked to what they become.
     replaced: Mutex<HashSet<Box<[u8]>>>,
     settled: Mutex<Settled>,
@@ -118,6 +120,7 @@ impl Survey {
             found_owners: Owners::new(keep.numeric_ids),
             threads: pool.map_err(|error| SurveyError::Threads(io::Error::other(error)))?,
             yielding: Mutex::default(),
+            yielding_to_names: Mutex::default(),
             replaced: Mutex::default(),
             settled: Mutex::default(),
         })
@@ -131,8 +134,12 @@ impl Survey {
     /// Tells what would be removed to make way for what was decided until now, at most `most` files and folders. Returns
     /// the paths that would have to give up, too.
     pub fn clear(&self, most: Option<u64>, tell: &mut dyn FnMut(Swept<'_>)) -> (Sweeping, Vec<Box<[u8]>>) {
-        let mut paths = std::mem::take(&mut *self.yielding.lock().unwrap_or_else(PoisonError::into_inner));
-        paths.sort_unstable_by(|one, other| in_moving_order(one, other));
+        let taken = |paths: &Mutex<Vec<_>>| {
+            std::mem::take(&mut *paths.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let mut paths = taken(&self.yielding);
+        paths.sort_unstable_by(|one: &Box<[u8]>, other| in_moving_order(one, other));
+        paths.append(&mut taken(&self.yielding_to_names));
         let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
         let (mut done, mut limited) = (Sweeping::default(), Vec::new());
         for path in paths {
@@ -191,9 +198,9 @@ impl Survey {
             Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
         };
         let Some(first) = self.first_name(entry).map(EntryPath::as_bytes) else { return Ok(decision) };
-        Ok(match decision {
-            Decision::Write(_) if let Some(size) = settled.foreign.get(first) => match seen {
-                Seen::Name { found, differs, .. } if self.is_alone(entry, *size, &found, differs) => {
+        let decision = match decision {
+            Decision::Write(_) if let Some(size) = settled.foreign.get(first) => match &seen {
+                Seen::Name { found, differs, .. } if self.is_alone(entry, *size, found, *differs) => {
                     Decision::Skip(Reason::Same)
                 }
                 _ => Decision::Refuse(Refused::FirstName),
@@ -202,7 +209,11 @@ impl Survey {
                 Decision::Write(Changes { content: true, ..Changes::default() })
             }
             decision => decision,
-        })
+        };
+        if let Seen::Name { found, .. } = &seen {
+            self.note_yielding(entry, found, decision, &self.yielding_to_names);
+        }
+        Ok(decision)
     }
 
     /// Whether what is in the place of another name is that file by itself, of `size` bytes: the entry says nothing of that.
@@ -318,11 +329,10 @@ impl<'a> Look<'a> {
         if let Some(first) = self.survey.first_name(entry) {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
             let decision = decide_name(entry, Some(&found), linked, rules);
-            self.survey.note_yielding(entry, &found, decision);
             return Ok(Seen::Name { decision, found, differs });
         }
         let decision = decide(entry, Some(&found), differs, rules);
-        self.survey.note_yielding(entry, &found, decision);
+        self.survey.note_yielding(entry, &found, decision, &self.survey.yielding);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
                 // What cannot be read is replaced, as it is where nobody looks into it.
@@ -402,11 +412,17 @@ impl Survey {
         Ok(matches!(clear(folder, &rules, &mut |_| {})?, Cleared::Gone(_)))
     }
 
-    fn note_yielding(&self, entry: &Entry, found: &Found, decision: Decision) {
+    fn note_yielding(
+        &self,
+        entry: &Entry,
+        found: &Found,
+        decision: Decision,
+        yielding: &Mutex<Vec<Box<[u8]>>>,
+    ) {
         let replaced = matches!(found.kind, FoundKind::Folder { .. }) && entry.kind != EntryKind::Directory;
         if replaced && self.rules.make_way == MakeWay::Whole && matches!(decision, Decision::Write(_)) {
             let path = entry.path.as_bytes().into();
-            self.yielding.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+            yielding.lock().unwrap_or_else(PoisonError::into_inner).push(path);
         }
     }
 }

@@ -143,8 +143,10 @@ impl Session {
                 let delivered = sent.is_ok() && read_to_its_end() && !is_cut();
                 if !delivered {
                     // The receiver keeps what had begun to arrive until it hears of the end, and an end of file comes behind what waits
-                    // to be sent: for ever, where nothing large passes any more.
-                    if let Ok(socket) = &socket {
+                    // to be sent: for ever, where nothing large passes any more. At the session's own end what was sent may arrive.
+                    if let Ok(socket) = &socket
+                        && !self.is_closed()
+                    {
                         cut(socket, Shutdown::Both);
                     }
                     outbound.handle_channel_lost(id);

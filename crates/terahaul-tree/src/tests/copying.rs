@@ -331,17 +331,27 @@ fn where_not_all_may_make_way_a_look_names_what_then_does() {
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     let arrive = ["a/deep/f", "a/f", "b/f", "c", "x-y", "x/f", "z"];
     plant(&from, &arrive.map(|path| (path, &b"new"[..])));
+    let others = ["a/e", "a/deep/a", "b/g"];
+    for other in others {
+        std::fs::hard_link(from.join("a/deep/f"), from.join(other)).unwrap();
+    }
+    let keep = Keep { hard_links: true, ..Keep::default() };
     let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
     let filter = Filter::default();
-    for most in 0..=2 * arrive.len() as u64 {
-        let inner: Vec<_> = arrive.iter().map(|path| format!("{path}/old")).collect();
+    for most in 0..=2 * (arrive.len() + others.len()) as u64 {
+        let inner: Vec<_> = arrive.iter().chain(&others).map(|path| format!("{path}/old")).collect();
         plant(&to, &inner.iter().map(|path| (path.as_str(), &b""[..])).collect::<Vec<_>>());
-        let survey = Survey::open(&to, rules, Keep::default(), 1).unwrap();
-        let entries = Sender::of(from.join("")).entries();
+        let survey = Survey::open(&to, rules, keep, 1).unwrap();
+        let mut entries = Vec::new();
+        let roots = Arc::new(Roots::open(&[from.join("")]).unwrap());
+        walk_reading(&roots, &filter, Reading { keep, ..Reading::default() }, 1, |batch| {
+            entries.extend(batch.found);
+            ControlFlow::Continue(())
+        });
         survey.decide(&entries, survey.look(&entries));
         let mut dry = Vec::new();
         survey.clear(Some(most), &mut |swept| dry.push(removed(swept)));
-        let copied = copy_at_most(&from.join(""), &to, rules, Keep::default(), &filter, Some(most));
+        let copied = copy_at_most(&from.join(""), &to, rules, keep, &filter, Some(most));
         assert_eq!(copied.removed, dry, "at most {most}");
         std::fs::remove_dir_all(&to).unwrap();
     }
