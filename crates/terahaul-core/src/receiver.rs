@@ -73,6 +73,8 @@ pub struct Receiver {
     /// Blocks that hold nothing wanted and were not received.
     void: BlockSet,
     void_bytes: ByteCount,
+    /// Blocks of which something may have been written, and that are not here.
+    written: BlockSet,
     durable_bytes: ByteCount,
     received_bytes: ByteCount,
 }
@@ -85,6 +87,7 @@ impl Receiver {
         let bytes = ByteCount(lengths.map(|len| len.0).sum());
         (receiver.durable_bytes, receiver.received_bytes) = (bytes, bytes);
         receiver.handle_failed(failed);
+        receiver.written = receiver.void.clone();
         receiver
     }
 
@@ -166,6 +169,7 @@ impl Receiver {
         if !self.arriving.insert(block) {
             return Err(BlockRefusal::Busy(block));
         }
+        self.written.insert(block);
         Ok(Admission::Write(shape))
     }
 
@@ -174,6 +178,7 @@ impl Receiver {
         if self.arriving.remove(&shape.number) && self.received.insert(shape.number) {
             let bytes = ByteCount(u64::from(shape.len));
             self.take_out_of_void(shape.number, bytes);
+            self.written.remove(shape.number);
             self.fresh.insert(shape.number, proof);
             self.received_bytes += bytes;
             self.group.handle_received(now, bytes);
@@ -186,6 +191,7 @@ impl Receiver {
         let Some(len) = self.layout.len_of(block).map(|len| ByteCount(u64::from(len))) else { return };
         if self.received.insert(block) {
             self.take_out_of_void(block, len);
+            self.written.remove(block);
             self.received_bytes += len;
         }
         if self.durable.insert(block) {
@@ -251,6 +257,7 @@ impl Receiver {
         self.group = GroupSync::default();
         for block in std::mem::take(&mut self.fresh).into_keys() {
             if self.received.remove(block) {
+                self.written.insert(block);
                 let len = self.len_of(block);
                 self.received_bytes = ByteCount(self.received_bytes.0.saturating_sub(len.0));
                 // All that it holds may have failed since it came.

@@ -2,7 +2,8 @@
 //!
 //! A block that holds nothing but failed entries is either void, and will not be here, or had come before they failed. What fails stays
 //! failed, so the latter's bytes are freed first and its record is removed afterwards: stopped in between, that is done again, when it is next
-//! loaded or finished.
+//! loaded or finished. Of a void one something may have been written, which counts for nobody: it is freed once nobody writes it, with what
+//! fails next, or when it is next loaded or finished.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,13 +19,18 @@ impl Live {
     /// cannot free a part of a file: that stays declared.
     pub(super) async fn free_unwanted(&self, failed: BTreeSet<EntryIndex>) -> Result<(), DepotError> {
         let depot = self.depot()?;
-        let unwanted = self.inbound.with(|receiver| receiver.unwanted_blocks(failed));
-        let freed = if unwanted.is_empty() {
-            Vec::new()
-        } else {
+        let (unwanted, abandoned) =
+            self.inbound.with(|receiver| (receiver.unwanted_blocks(failed), receiver.abandoned_blocks()));
+        let free = async |blocks: Vec<BlockRun>| {
+            if blocks.is_empty() {
+                return Ok(blocks);
+            }
             let (store, id) = (Arc::clone(&depot.inner.store), self.id);
-            blocking::run(move || free_all(&*store, id, unwanted)).await?
+            blocking::run(move || free_all(&*store, id, blocks)).await
         };
+        let left = free(abandoned).await?;
+        self.inbound.with(|receiver| receiver.handle_abandoned_freed(&left));
+        let freed = free(unwanted).await?;
         let len_of =
             |block| self.inbound.with(|receiver| receiver.layout().len_of(block).map_or(0, u64::from));
         let freed_bytes = freed.iter().copied().flat_map(BlockRun::blocks).map(len_of).sum::<u64>();
@@ -72,7 +78,9 @@ fn free_all(store: &dyn Store, id: TransferId, blocks: Vec<BlockRun>) -> Vec<Blo
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{EntryKind, FailureCause};
+    use std::io::IoSlice;
+
+    use terahaul_core::{Address, BlockNumber, EntryKind, FailureCause};
     use terahaul_store::EntryFailure;
 
     use super::*;
@@ -94,6 +102,39 @@ mod tests {
         assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, BLOCK_SIZE);
         depot.live(id).await.unwrap();
         assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, 0);
+    }
+
+    /// A token could fill the disk past its quota with it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_written_of_a_block_whose_file_fails_is_given_back() {
+        let failure = || {
+            let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+            vec![EntryFailure { entry, cause, detail }]
+        };
+        for fails_first in [false, true] {
+            let fixture = Fixture::new().await;
+            let id = fixture.transfer_of(EntryKind::File { size: ByteCount(BLOCK_SIZE) }).await;
+            let live = fixture.depot.open_inbound(&fixture.owner, id).await.unwrap();
+            let inbound = Arc::clone(live.inbound());
+            let mut arrival = inbound.begin(BlockNumber(0), BLOCK_SIZE).unwrap();
+            arrival.write(&[IoSlice::new(&[7; 1000])]).unwrap();
+            let is_there = || {
+                let mut first = [0];
+                fixture.depot.inner.store.open(id).unwrap().read_at(Address(0), &mut first).unwrap();
+                first == [7]
+            };
+            if fails_first {
+                live.fail_entries(failure()).await.unwrap();
+                assert!(is_there(), "it is being written");
+                drop(arrival);
+                live.finish().await.unwrap();
+            } else {
+                drop(arrival);
+                assert!(is_there());
+                live.fail_entries(failure()).await.unwrap();
+            }
+            assert!(!is_there(), "it failed first: {fails_first}");
+        }
     }
 
     /// They counted for ever.
