@@ -5,11 +5,14 @@ use std::time::{Duration, Instant};
 use terahaul_core::{Backoff, ByteCount};
 use terahaul_wire::ErrorCode;
 
+use super::connect::Client;
 use super::error::ClientError;
+use crate::channel::Placement;
+use crate::control::ControlError;
 
 /// After so long without getting on the caller is told. What is durable stays: the same command resumes.
 const GIVE_UP: Duration = Duration::from_secs(600);
-/// After so long without a place at the depot the caller of a new transfer is told.
+/// After so long without a place at the depot, or without the depot, the caller of a new transfer is told.
 const PLACE: Duration = Duration::from_secs(60);
 /// After so long the caller is told why, once, while it goes on: nobody may be watching who sees that nothing moves.
 const TELL: Duration = Duration::from_secs(30);
@@ -105,12 +108,17 @@ impl Persistence {
     }
 }
 
-/// Opens a transfer's first session. A depot that has too many of this address, or of all, says that this passes; whatever else it says
-/// is for the caller to hear at once.
+/// Opens a transfer's first session. A depot that has too many of this address, or of all, says that this passes, and so it does where one
+/// was there and is gone, as it may only begin anew; whatever else it says is for the caller to hear at once. Of the far side of a copy other
+/// ways are tried instead.
 pub(crate) async fn first_session<T, F: Future<Output = Result<T, ClientError>>>(
+    client: &Client,
     open: impl FnMut() -> F,
 ) -> Result<T, ClientError> {
-    first_session_within(PLACE, open).await
+    match client.placement {
+        Placement::Declared => first_session_within(PLACE, open).await,
+        Placement::Accepted => first_session_within(Duration::ZERO, open).await,
+    }
 }
 
 async fn first_session_within<T, F: Future<Output = Result<T, ClientError>>>(
@@ -118,16 +126,28 @@ async fn first_session_within<T, F: Future<Output = Result<T, ClientError>>>(
     mut open: impl FnMut() -> F,
 ) -> Result<T, ClientError> {
     let (begun, mut backoff) = (Instant::now(), Backoff::default());
+    let mut was_there = false;
     loop {
-        match open().await {
-            Err(ClientError::Depot(error))
-                if error.retry && error.code == ErrorCode::Unavailable && begun.elapsed() < time =>
-            {
-                tracing::info!("{}; trying again", error.message);
-                tokio::time::sleep(backoff.handle_failure(spread())).await;
-            }
+        let error = match open().await {
+            Err(error) if begun.elapsed() < time => error,
             opened => return opened,
+        };
+        let passes = match &error {
+            // The transfer was closed in this moment: it is finished, removed, or loaded anew.
+            ClientError::Depot(error) => {
+                error.retry && matches!(error.code, ErrorCode::Unavailable | ErrorCode::WrongState)
+            }
+            ClientError::Control(ControlError::Decode(_)) => false,
+            ClientError::Control(_) => true,
+            ClientError::Unreachable { .. } => was_there,
+            _ => false,
+        };
+        if !passes {
+            return Err(error);
         }
+        was_there = true;
+        tracing::info!("{error}; trying again");
+        tokio::time::sleep(backoff.handle_failure(spread())).await;
     }
 }
 
@@ -175,11 +195,30 @@ mod tests {
     async fn a_first_session_waits_for_a_place_and_for_nothing_else() {
         let full = || ClientError::Depot(WireError::passing(ErrorCode::Unavailable, "too many"));
         let denied = || ClientError::Depot(WireError::fatal(ErrorCode::Denied, "no such token"));
-        let gone = || ClientError::Lost("the network".into());
+        let gone = || ClientError::Lost("the disk".into());
+        let closed = || ClientError::Depot(WireError::passing(ErrorCode::WrongState, "closed meanwhile"));
         assert_eq!(opens(PLACE, 2, full).await, (3, true));
         assert_eq!(opens(Duration::ZERO, 2, full).await, (1, false));
         assert_eq!(opens(PLACE, 2, denied).await, (1, false));
         assert_eq!(opens(PLACE, 2, gone).await, (1, false));
+        assert_eq!(opens(PLACE, 2, closed).await, (3, true));
+    }
+
+    /// Each `send` that was opening its session when the depot was started anew ended at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_depot_that_was_there_is_waited_for_and_one_that_was_not_is_not() {
+        let refused = || ClientError::Unreachable { host: "depot".into(), detail: "refused".into() };
+        assert_eq!(opens(PLACE, 2, refused).await, (1, false));
+        let mut attempts = 0;
+        let opened = first_session_within(PLACE, || {
+            attempts += 1;
+            std::future::ready(match attempts {
+                1 => Err(ControlError::Closed.into()),
+                2 | 3 => Err(refused()),
+                _ => Ok(()),
+            })
+        });
+        assert!(opened.await.is_ok());
     }
 
     const DAY: Duration = Duration::from_secs(86_400);

@@ -218,7 +218,7 @@ impl Sending {
             want_manifest: true,
             ..OpenSend::default()
         };
-        let (commands, shared, (driver, opening, stored)) = first_session(|| {
+        let (commands, shared, (driver, opening, stored)) = first_session(&client, || {
             let (commands, receiver) = mpsc::channel(8);
             let shared = Arc::new(Shared::default());
             let (client, open, source) = (client.clone(), open.clone(), Arc::clone(&source));

@@ -25,7 +25,9 @@ use super::error::ClientError;
 use super::open_session::{Asked, OpenSession, Prepared};
 use super::persistence::Persistence;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
-use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
+use crate::channel::{
+    Answer, Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression,
+};
 use crate::failures;
 use crate::session::{OwnSession, Role, SignedWord};
 
@@ -210,10 +212,7 @@ impl Driver {
                     self.shared.line.connect(false);
                     match result {
                         Ok(sent) => return Ok(sent),
-                        // What this run said before fitted: another has gone on with the transfer meanwhile.
-                        Err(ClientError::Depot(error))
-                            if !is_first && error.code == ErrorCode::ManifestConflict =>
-                        {
+                        Err(error) if self.is_of_another_run(&error, is_first) => {
                             return Err(ClientError::TakenOver);
                         }
                         Err(error) => (error, Some(started.elapsed())),
@@ -226,6 +225,18 @@ impl Driver {
                 self.shared.asked_to_finish.store(false, Ordering::Relaxed);
             }
             persistence.pause_after(error, lasted, self.outbound.durable()).await?;
+        }
+    }
+
+    /// Whether a session ended so because another run has gone on with the transfer meanwhile, or finished it. A copy has no other.
+    fn is_of_another_run(&self, error: &ClientError, is_first: bool) -> bool {
+        let ClientError::Depot(error) = error else { return false };
+        match error.code {
+            _ if self.client.placement == Placement::Accepted => false,
+            // What this run said before fitted.
+            ErrorCode::ManifestConflict => !is_first,
+            ErrorCode::WrongState => !error.retry,
+            _ => false,
         }
     }
 
@@ -416,7 +427,12 @@ impl Driver {
                 self.outbound.handle_sums(&sums).map_err(ClientError::Violation)?;
             }
             Message::Durable(runs) => {
-                let runs = runs.runs(self.outbound.block_limit()).map_err(ClientError::Violation)?;
+                let known = runs.runs(self.outbound.block_limit());
+                let runs = known.map_err(|outside| match self.client.placement {
+                    // Another run has told of more.
+                    Placement::Declared => ClientError::TakenOver,
+                    Placement::Accepted => ClientError::Violation(outside),
+                })?;
                 self.outbound.handle_durable(&runs);
                 self.channels.handle_progress();
             }
