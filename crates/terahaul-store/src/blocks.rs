@@ -130,6 +130,16 @@ pub enum SinkError {
         /// What the system said.
         source: io::Error,
     },
+    /// Somebody has removed what had arrived.
+    #[error(
+        "{path} could not be written ({source}): what had arrived was removed while the transfer ran, or the folder that it is in; run the same command again, and let nothing else remove what begins with '.terahaul-' there"
+    )]
+    Gone {
+        /// What was being written.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Of a depot's store, which is not on the disk of whoever sends.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -145,6 +155,9 @@ impl SinkError {
     #[must_use]
     pub fn at(self, path: impl FnOnce() -> String) -> Self {
         match self {
+            Self::Io(source) if source.kind() == io::ErrorKind::NotFound => {
+                Self::Gone { path: path(), source }
+            }
             Self::Io(source) => Self::At { path: path(), source },
             named @ (Self::Full(_)
             | Self::TooLong(_)
@@ -152,6 +165,7 @@ impl SinkError {
             | Self::TooManyFiles(_)
             | Self::Tampered { .. }
             | Self::At { .. }
+            | Self::Gone { .. }
             | Self::Store(_)) => named,
         }
     }

@@ -74,6 +74,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_disk_is_not_to_be_checked_where_somebody_removed_what_had_arrived() {
+        let said = SinkError::from(io::Error::from(Errno::NOENT)).at(|| "folder/file".into()).to_string();
+        assert!(said.starts_with("folder/file") && said.contains(".terahaul-"), "{said}");
+        assert!(!said.contains("check"), "{said}");
+    }
+
     /// They were told to free space on a disk that has some, or to check it.
     #[test]
     fn who_has_used_up_a_quota_is_told_so() {

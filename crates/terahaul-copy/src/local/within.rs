@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use terahaul_core::{Entry, EntryKind, EntryPath, Mtime};
@@ -57,10 +58,14 @@ pub(super) fn refuse(
 ) -> Result<(), CopyError> {
     let Some(into) = real_path(folder) else { return Ok(()) };
     let sources: Vec<_> = sources.iter().filter_map(|source| Source::of(source, filter)).collect();
-    let folders = || sources.iter().filter(|source| source.is_folder);
-    for source in folders() {
-        let inner = into.strip_prefix(&source.real);
-        if inner.is_ok_and(|below| {
+    let above: Vec<_> = into.ancestors().map(|folder| (folder, identity(folder))).collect();
+    for source in sources.iter().filter(|source| source.is_folder) {
+        // One that is mounted at two places has two paths.
+        let found = identity(&source.real);
+        let is_source =
+            |(folder, id): &&(&Path, _)| *folder == source.real || found.is_some() && *id == found;
+        let below = above.iter().find(is_source).and_then(|(folder, _)| into.strip_prefix(folder).ok());
+        if below.is_some_and(|below| {
             below.as_os_str().is_empty() || admits(filter, source.path(below), source.kind())
         }) {
             return Err(CopyError::IntoItself(source.typed.clone()));
@@ -84,6 +89,11 @@ fn removed<'a>(sources: &'a [Source<'a>], into: &Path, filter: &Filter) -> Optio
             && source.real.ancestors().skip(1).any(|above| swept.contains(above))
             && admits(filter, path.to_owned(), source.kind())
     })
+}
+
+/// By which a folder is known, whatever its path.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    folder.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Of a path of which the end may not exist yet.

@@ -357,6 +357,7 @@ impl TreeSink {
             | SinkError::TooManyFiles(_)
             | SinkError::Tampered { .. }
             | SinkError::At { .. }
+            | SinkError::Gone { .. }
             | SinkError::Store(_) => {
                 return Err(error);
             }

@@ -98,6 +98,18 @@ fn what_is_mounted_in_a_folder_that_goes_stays_also_if_it_is_of_the_same_file_sy
     assert_eq!(fs::read_to_string(home.path().join("home/d/precious")).unwrap(), "kept\n");
 }
 
+/// Each run found the folder of its own that is for what has not arrived, took it for another's, and ended with 7.
+#[test]
+fn a_source_that_is_mounted_at_its_destination_is_not_copied_into_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "mkdir -p src/inner alias; echo 1 > src/file; mount --bind src alias; \
+                  for to in alias alias/inner; do for from in src src/; do \
+                  code=0; \"$0\" cp --delete $from $to || code=$?; test $code = 2; \
+                  done; done; find src | wc -l";
+    let Some(ran) = in_a_namespace(home.path(), script) else { return };
+    assert_eq!((ran.code, ran.last_line()), (0, "3"), "{ran:?}");
+}
+
 const MOUNTS: usize = 40;
 
 /// Runs a shell script in a namespace of its own in which what it mounts is gone with it; `None` where that may not be.
