@@ -78,6 +78,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods)]
     fn what_came_whole_is_not_abandoned_until_it_is_lost() {
         let mut receiver = Receiver::resuming(of_two_files(), BlockSet::new(), []);
         receiver.admit(FIRST, BLOCK_SIZE).unwrap();

@@ -129,9 +129,14 @@ pub enum ClientError {
     },
     /// It has more entries than this run has told of: somebody else sends into the same transfer.
     #[error(
-        "another 'terahaul send' of the same files has taken this transfer over: let that one finish, or stop it and run this one again"
+        "another 'terahaul send' of the same files has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
     )]
     TakenOver,
+    /// It was there before.
+    #[error(
+        "the transfer was removed at the depot, or has expired, while it was sent: run the same command again, which sends all of it anew"
+    )]
+    Removed,
     /// The manifest is too large.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -194,6 +199,7 @@ impl ClientError {
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Forgotten { .. } => ErrorKind::Depot,
             Self::TakenOver => ErrorKind::Conflict,
+            Self::Removed => ErrorKind::NotFound,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,
                 ErrorCode::NotFound => ErrorKind::NotFound,

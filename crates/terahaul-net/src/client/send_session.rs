@@ -246,7 +246,10 @@ impl Driver {
         let known = Some(self.entries);
         let open = Message::OpenSend(OpenSend { transfer, udp, known, ..OpenSend::default() });
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
-        let opened = expect_opened(&mut connection.reader).await?;
+        let opened = expect_opened(&mut connection.reader).await.map_err(|error| match error {
+            ClientError::Depot(WireError { code: ErrorCode::NotFound, .. }) => ClientError::Removed,
+            error => error,
+        })?;
         if opened.entries > self.entries {
             return Err(ClientError::TakenOver);
         }
