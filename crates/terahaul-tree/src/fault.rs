@@ -9,6 +9,7 @@ use rustix::io::Errno;
 #[cfg(test)]
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
+    static PAST: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None, one_device: false, closed: None }) };
 }
 
@@ -32,6 +33,7 @@ pub(crate) fn point() -> io::Result<()> {
     #[cfg(test)]
     if let Some(left) = LEFT.get() {
         let Some(fewer) = left.checked_sub(1) else {
+            PAST.set(true);
             return Err(io::Error::other("crash"));
         };
         LEFT.set(Some(fewer));
@@ -43,6 +45,16 @@ pub(crate) fn point() -> io::Result<()> {
 #[cfg(test)]
 pub(crate) fn crash_after(points: Option<u32>) {
     LEFT.set(points);
+    PAST.set(false);
+}
+
+/// Whether a test has had it stop: a process that is killed puts nothing right any more.
+#[inline]
+pub(crate) fn is_past() -> bool {
+    #[cfg(test)]
+    return PAST.get();
+    #[cfg(not(test))]
+    false
 }
 
 /// Has the file system lack this from now on, on this thread.

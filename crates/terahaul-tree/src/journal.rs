@@ -8,11 +8,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use terahaul_core::{BlockNumber, BlockProof, BlockSet, BlockShape, Hash, MAX_FILES_IN_BLOCK, TransferId};
 use terahaul_store::{Ledger, LedgerError};
 
 use crate::positional::{read_up_to, write_at};
+use crate::read_only::open_own;
 use crate::staging::{OpenError, Staging};
 
 const MAGIC: &[u8; 16] = b"terahaul block 1";
@@ -112,14 +113,12 @@ impl State {
 
 /// The header is complete before the file has its name, so an unreadable one is never a torn one.
 pub(crate) fn open_or_make(staging: &Staging, header: &[u8]) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(&staging.folder, "journal", flags, Mode::empty()) {
+    match open_own(&staging.folder, b"journal", OFlags::RDWR) {
         Err(rustix::io::Errno::NOENT) => {}
         opened => return Ok(opened?),
     }
-    let private = Mode::from_raw_mode(0o600);
-    let file =
-        rustix::fs::openat(&staging.folder, "journal.new", flags | OFlags::CREATE | OFlags::TRUNC, private)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+    let file = open_own(&staging.folder, b"journal.new", flags)?;
     write_at(&file, header, 0)?;
     rustix::fs::fsync(&file)?;
     rustix::fs::renameat(&staging.folder, "journal.new", &staging.folder, "journal")?;

@@ -1,21 +1,26 @@
 //! Folders of this user's own that do not let it write, such as copies of read-only ones: opened up while something in them
-//! is placed or removed, and closed again.
+//! is placed or removed, and closed again. And what this program makes for itself, which would not let it write where a umask or a
+//! default access control list says so.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, CWD, Mode};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use terahaul_store::unless_there;
 
 use crate::beneath::{Purpose, open_child};
-use crate::listing::{is_folder, mode_of};
+use crate::fault;
+use crate::listing::{is_file, is_folder, mode_of};
 use crate::publish::set_mode;
+use crate::staging::{set_time, time_of};
 
 /// What an owner needs to change what is in a folder.
 pub(crate) const OWNER: u32 = 0o700;
+/// What an owner needs to go on with a file.
+pub(crate) const FILE_OWNER: u32 = 0o600;
 
 /// What a process needs of a folder to change what is in it.
 pub(crate) const TO_CHANGE: Access = Access::WRITE_OK.union(Access::EXEC_OK);
@@ -87,6 +92,36 @@ pub(crate) fn open_up_made(parent: BorrowedFd<'_>, name: &[u8]) {
     }
 }
 
+/// Opens a file that this program makes for itself, or makes it, where `flags` say so, for its owner alone: whatever the umask, or a default
+/// access control list of `folder`, takes from that, it can be opened again.
+pub(crate) fn open_own(folder: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(FILE_OWNER as _));
+    let file = match open() {
+        // Whoever has made it has not given it these bits yet, or was killed before that.
+        Err(Errno::ACCESS) => {
+            if let Some(mode) =
+                closed_file_mode(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+            {
+                let _ = set_mode(folder.as_fd(), name, mode | FILE_OWNER);
+            }
+            open()?
+        }
+        opened => opened?,
+    };
+    if let Some(mode) = closed_file_mode(&rustix::fs::fstat(&file)?) {
+        // It is open in any case.
+        let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode((mode | FILE_OWNER) as _));
+    }
+    Ok(file)
+}
+
+/// The permission bits of a file that is this process's user's, under no other name, and lacks some for its owner.
+fn closed_file_mode(stat: &Stat) -> Option<u32> {
+    let is_own = is_file(stat) && stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw();
+    Some(mode_of(stat)).filter(|mode| is_own && mode & FILE_OWNER != FILE_OWNER)
+}
+
 /// Makes a folder and what it lies in, each as open to its owner as [`make_open`] makes it.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     let make = || match std::fs::create_dir(path) {
@@ -106,59 +141,49 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A folder that is to be opened up, if it has to be, until this is dropped.
-pub(crate) struct OpenedUp {
-    folder: OwnedFd,
-    before: Option<u32>,
-}
-
-impl OpenedUp {
-    pub(crate) fn of(folder: &OwnedFd) -> io::Result<Self> {
-        Ok(Self { folder: folder.try_clone()?, before: None })
-    }
-
-    fn at(path: &Path) -> io::Result<Self> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let folder = rustix::fs::openat(CWD, path, Purpose::Pass.flags(), Mode::empty())?;
-        Ok(Self { folder, before: None })
-    }
-
-    /// Opens it up, also where somebody else who had done so has closed it since.
-    pub(crate) fn open(&mut self) -> io::Result<()> {
-        self.before = open_up(self.folder.as_fd())?.or(self.before);
-        Ok(())
-    }
-}
-
-impl Drop for OpenedUp {
-    fn drop(&mut self) {
-        if let Some(mode) = self.before
-            && let Err(error) = close_again(self.folder.as_fd(), mode)
-        {
-            tracing::debug!("a read-only folder stays open to its owner: {error}");
-        }
-    }
-}
-
-/// Makes a folder and what it lies in, also in one of this user's own that does not let it write.
-pub(crate) fn make_opening_up(path: &Path) -> io::Result<()> {
-    match make_folders(path) {
+/// Does what is done in `folder` alone, and where that refuses it and is this user's own, does it again while the folder is opened up. Nothing
+/// says how that was, should this process be killed then: it has to be little, or to be noted before.
+pub(crate) fn opening_up<T>(folder: BorrowedFd<'_>, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match act() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-        made => return made,
+        done => return done,
     }
-    let there = path.ancestors().skip(1).find(|above| above.as_os_str().is_empty() || above.is_dir());
-    let Some(there) = there else { return Err(Errno::NOENT.into()) };
-    let mut opened_up = OpenedUp::at(there)?;
-    opened_up.open()?;
-    make_folders(path)
+    let before = open_up(folder)?;
+    let done = act();
+    if let Some(mode) = before
+        && !fault::is_past()
+        && let Err(error) = close_again(folder, mode)
+    {
+        tracing::debug!("a read-only folder stays open to its owner: {error}");
+    }
+    done
 }
 
-/// Removes an empty folder, also from one of this user's own that does not let it write.
+/// [Opens it up](opening_up) to do something that is to be no change of its own: it keeps its time.
+fn opening_up_unseen<T>(folder: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = rustix::fs::openat(CWD, folder, Purpose::Pass.flags(), Mode::empty())?;
+    let time = time_of(&folder)?;
+    let done = opening_up(folder.as_fd(), act)?;
+    // It may be somebody else's.
+    let _ = set_time(&folder, time);
+    Ok(done)
+}
+
+/// Makes a folder and what it lies in, also in one of this user's own that does not let it write. That keeps its time.
+pub(crate) fn make_opening_up(path: &Path) -> io::Result<()> {
+    let is_there = |path: &Path| path.as_os_str().is_empty() || path.is_dir();
+    if is_there(path) {
+        return Ok(());
+    }
+    let there = path.ancestors().find(|above| is_there(above)).ok_or(Errno::NOENT)?;
+    opening_up_unseen(there, || make_folders(path))
+}
+
+/// Removes an empty folder, also from one of this user's own that does not let it write. That keeps its time.
 pub fn remove_opening_up(path: &Path) -> io::Result<()> {
-    let Some(above) = path.parent() else { return Err(Errno::INVAL.into()) };
-    let mut opened_up = OpenedUp::at(above)?;
-    opened_up.open()?;
-    std::fs::remove_dir(path)
+    let above = path.parent().ok_or(Errno::INVAL)?;
+    opening_up_unseen(above, || std::fs::remove_dir(path))
 }
 
 /// Gives it back the permission bits from before, unless somebody has given it others.

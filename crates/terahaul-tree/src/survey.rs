@@ -134,11 +134,11 @@ impl Survey {
     /// Tells what would be removed to make way for what was decided until now, at most `most` files and folders. Returns
     /// the paths that would have to give up, too.
     pub fn clear(&self, most: Option<u64>, tell: &mut dyn FnMut(Swept<'_>)) -> (Sweeping, Vec<Box<[u8]>>) {
-        let taken = |paths: &Mutex<Vec<_>>| {
+        let taken = |paths: &Mutex<Vec<Box<[u8]>>>| {
             std::mem::take(&mut *paths.lock().unwrap_or_else(PoisonError::into_inner))
         };
         let mut paths = taken(&self.yielding);
-        paths.sort_unstable_by(|one: &Box<[u8]>, other| in_moving_order(one, other));
+        paths.sort_unstable_by(|one, other| in_moving_order(one, other));
         paths.append(&mut taken(&self.yielding_to_names));
         let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
         let (mut done, mut limited) = (Sweeping::default(), Vec::new());

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::across::clear_part;
 use super::settle::is_gone;
@@ -16,6 +16,7 @@ use super::way::Way;
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_child, open_folder, printable, split};
 use crate::fault;
+use crate::read_only::open_own;
 use crate::sink::sync_file_system;
 use crate::staging::BESIDE;
 
@@ -35,8 +36,8 @@ impl TreeSink {
     }
 
     fn write_beside(&self, folder: &[u8]) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.staging.folder, BESIDE, flags, Mode::from_raw_mode(0o600))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = open_own(&self.staging.folder, BESIDE.as_bytes(), flags)?;
         // Not synced: a killed process leaves it to the next run, and what a power cut leaves is not worth waiting for a disk at each folder.
         File::from(file).write_all(&[TOP, folder].concat())
     }

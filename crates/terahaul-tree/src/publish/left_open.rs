@@ -9,15 +9,15 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, OFlags};
 
 use super::settle::is_gone;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
 use crate::fault;
-use crate::read_only::{self, OWNER, TO_CHANGE, TO_SWEEP, close_again, closed_mode};
+use crate::read_only::{self, OWNER, TO_CHANGE, TO_SWEEP, close_again, closed_mode, open_own};
 use crate::sink::sync_file_system;
-use crate::staging::OPEN;
+use crate::staging::{OPEN, Staging};
 use crate::table::RowKind;
 
 impl TreeSink {
@@ -34,7 +34,7 @@ impl TreeSink {
                 add(&mut records, path.as_bytes(), item.mode);
             }
         }
-        self.append_open(&records).map(drop)
+        self.staging.append_open(&records).map(drop)
     }
 
     /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
@@ -55,38 +55,12 @@ impl TreeSink {
 
     fn open_up_for(&self, needed: Access, folder: &OwnedFd, path: &[u8]) -> io::Result<bool> {
         let Some(mode) = closed_mode(folder.as_fd(), needed)? else { return Ok(false) };
-        // First: of whatever an interrupted run has opened the next one has to know.
-        self.note_open(path, mode)?;
+        let is_first = self.opened.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.staging.note_open(path, mode, is_first)?;
         fault::point()?;
         read_only::open(folder.as_fd(), mode)?;
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
         Ok(true)
-    }
-
-    /// Notes a folder that was opened up, and the bits that it had.
-    fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
-        let mut record = Vec::new();
-        add(&mut record, path, mode);
-        let is_first = self.opened.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        // The folder may be open on the disk long before this is there by itself.
-        if let Some(file) = self.append_open(&record)? {
-            file.sync_data()?;
-            if is_first {
-                rustix::fs::fsync(&self.staging.folder)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn append_open(&self, records: &[u8]) -> io::Result<Option<File>> {
-        if records.is_empty() {
-            return Ok(None);
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.staging.folder, OPEN, flags, Mode::from_raw_mode(0o600))?;
-        let mut file = File::from(file);
-        file.write_all(records)?;
-        Ok(Some(file))
     }
 
     /// Closes what an interrupted publishing has left open, where it still is as that has left it.
@@ -110,6 +84,33 @@ impl TreeSink {
             rustix::fs::unlinkat(&self.staging.folder, OPEN, AtFlags::empty())?;
         }
         Ok(())
+    }
+}
+
+impl Staging {
+    /// Notes a folder that is to be opened up, and the bits that it has: of whatever an interrupted run has opened the next one has to know.
+    /// The file of those may have to be made for the first one.
+    pub(crate) fn note_open(&self, path: &[u8], mode: u32, is_first: bool) -> io::Result<()> {
+        let mut record = Vec::new();
+        add(&mut record, path, mode);
+        // The folder may be open on the disk long before this is there by itself.
+        if let Some(file) = self.append_open(&record)? {
+            file.sync_data()?;
+            if is_first {
+                rustix::fs::fsync(&self.folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append_open(&self, records: &[u8]) -> io::Result<Option<File>> {
+        if records.is_empty() {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        let mut file = File::from(open_own(&self.folder, OPEN.as_bytes(), flags)?);
+        file.write_all(records)?;
+        Ok(Some(file))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode};
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
 use super::{Item, PublishError, set_mode};
-use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::read_only::{OWNER, make_open};
-use crate::sink::{Mark, Refusal, create, said_of_name, times};
+use crate::sink::{Mark, Refusal, said_of_name, times};
 use crate::staging::{PRIVATE, is_in_user_space};
 use crate::table::{FolderId, RowKind};
+use crate::{TreeSink, xattrs};
 
 impl TreeSink {
     pub(crate) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
@@ -143,7 +143,7 @@ impl TreeSink {
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
             fault::point()?;
-            let file = match create(&folder, &name, self.mode_to_make(item.mode)) {
+            let file = match self.make_file(&folder, &name, item.mode) {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
@@ -166,13 +166,36 @@ impl TreeSink {
         let wanted = self.manifest().table.xattrs(item.index).to_vec();
         let dress = || self.dress(folder.as_fd(), &name, item.index);
         let dressed = self.opened_up_to_dress(folder.as_fd(), &name, &stat, &wanted, dress)?;
-        if !dressed && mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
+        let listed = match self.list_as_made(folder.as_fd(), &name) {
+            Ok(listed) => listed,
+            Err(error) => self.fall_short(item, error).map(|()| true)?,
+        };
+        if !dressed && !listed && mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
             return Ok(());
         }
         let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
         rustix::fs::utimensat(&folder, name.as_slice(), &of, at)?;
         // A new owner takes bits of the mode away.
         set_mode(folder.as_fd(), &name, item.mode).or_else(|error| self.fall_short(item, error))
+    }
+
+    /// Gives a staged file the access control list that it was made with, which its folder hands on: an earlier run may have given it that of a
+    /// file which it was [to replace](Self::keep_mode), and which need not be there any more. Returns whether its permission bits are to be
+    /// set then.
+    fn list_as_made(&self, folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+        // Where lists are kept it has the sender's.
+        if self.keeps_lists() {
+            return Ok(false);
+        }
+        // A file system that cannot be asked has none.
+        let handed_on = xattrs::default_list(folder).ok().flatten();
+        let is = xattrs::access_list(folder, name).ok().flatten();
+        match (handed_on, is) {
+            (None, None) => return Ok(false),
+            (None, Some(_)) => xattrs::remove_access_list(folder, name)?,
+            (Some(list), _) => xattrs::set_access_list(folder, name, &list)?,
+        }
+        Ok(true)
     }
 
     fn incomplete(&self, item: &Item) -> PublishError {

@@ -5,11 +5,12 @@
 
 use std::io::{self, Write};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use terahaul_core::EntryIndex;
 
 use crate::TreeSink;
 use crate::fault;
+use crate::read_only::open_own;
 use crate::staging::Staging;
 
 /// A set of entries.
@@ -23,9 +24,8 @@ impl Ready {
     }
 
     fn write(&self, staging: &Staging) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&staging.folder, "ready.new", flags, Mode::from_raw_mode(0o600))?;
-        let mut file = std::fs::File::from(file);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = std::fs::File::from(open_own(&staging.folder, b"ready.new", flags)?);
         file.write_all(&self.0)?;
         file.sync_all()?;
         fault::point()?;

@@ -1,23 +1,46 @@
 //! What an item gets besides content, time and permission bits: its owner, extended attributes, access control lists.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, FileType, Gid, Stat, Uid};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Owner, Xattr};
+use terahaul_store::SinkError;
 
+use super::packed::create;
 use super::{Refusal, TreeSink};
 use crate::listing::mode_of;
 use crate::owners::Ids;
 use crate::publish::set_mode;
+use crate::read_only::FILE_OWNER;
 use crate::xattrs::{self, Applied};
 
 impl TreeSink {
     /// The permission bits to make a file with that is to have `mode`. Only who may write it may set its attributes.
-    pub(crate) fn mode_to_make(&self, mode: u32) -> u32 {
-        if self.keep.xattrs || self.keep.acls { mode | 0o600 } else { mode }
+    fn mode_to_make(&self, mode: u32) -> u32 {
+        if self.keep.xattrs || self.keep.acls { mode | FILE_OWNER } else { mode }
+    }
+
+    /// Those that one [has](Self::make_file) then: what setting attributes takes, whatever is granted.
+    pub(super) fn mode_made(&self, mode: u32) -> u32 {
+        self.mode_to_make(mode) & (self.staging.granted | self.mode_to_make(0))
+    }
+
+    /// Makes a new file that is to have `mode`.
+    pub(crate) fn make_file(&self, folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd, SinkError> {
+        let made = create(folder, name, self.mode_to_make(mode))?;
+        if self.mode_to_make(0) & !self.staging.granted != 0 {
+            // What cannot be set for the lack of it is named.
+            let _ = rustix::fs::fchmod(&made, Mode::from_raw_mode((self.mode_made(mode) & 0o777) as _));
+        }
+        Ok(made)
+    }
+
+    /// Whether access control lists are the sender's.
+    pub(crate) fn keeps_lists(&self) -> bool {
+        self.keep.acls
     }
 
     /// Whether anything of that kind is kept.

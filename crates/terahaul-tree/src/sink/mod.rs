@@ -36,7 +36,6 @@ pub use basis::OpenBasis;
 pub use manifest::AppendError;
 use manifest::Manifest;
 pub(crate) use manifest::{Mark, StagedAs};
-pub(crate) use packed::create;
 
 /// Staged folders kept open. A block's files are mostly of one folder or two.
 const OPEN_FOLDERS: usize = 32;
@@ -138,8 +137,11 @@ impl TreeSink {
         copy: TransferId,
         keep: Keep,
     ) -> Result<(Self, FileJournal), OpenError> {
-        let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
+        let mut staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
         let journal = FileJournal::open(&staging, keep)?;
+        if partial.is_some_and(|partial| partial != dir) {
+            staging.look_apart();
+        }
         staging.forget_indices()?;
         let sink = Self { folded_as: StagedAs::Key, ..Self::over(staging, keep) };
         // The folder that something waits in may be one of those that are closed again.

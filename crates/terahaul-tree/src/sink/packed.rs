@@ -94,9 +94,8 @@ impl PackedWriter<'_> {
     /// Makes the file at `at`.
     fn create(&mut self) -> Result<OwnedFd, SinkError> {
         let file = &self.files[self.at];
-        let mode = self.sink.mode_to_make(file.mode);
         if let Some(name) = &file.again {
-            return create(&self.sink.staging.again, name, mode);
+            return self.sink.make_file(&self.sink.staging.again, name, file.mode);
         }
         let here = match &self.here {
             Some(here) if here.id == file.folder => here,
@@ -105,7 +104,7 @@ impl PackedWriter<'_> {
                 self.here.insert(Here { id: file.folder, folder, born: None })
             }
         };
-        create(&here.folder, &self.names[file.name.clone()], mode)
+        self.sink.make_file(&here.folder, &self.names[file.name.clone()], file.mode)
     }
 
     /// `None`: the file system cannot have the file at `at` under its name, so its bytes are passed over.
@@ -126,7 +125,7 @@ impl PackedWriter<'_> {
             self.dress()?;
         }
         let file = &self.files[self.at];
-        if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
+        if self.sink.mode_made(file.mode) != file.mode {
             // It may take none of these bits, such as set-user-id.
             rustix::fs::fchmod(&made, Mode::from_raw_mode(file.mode as _))
                 .or_else(|errno| self.sink.fall_short_of(file.entry, "its permissions", errno.into()))?;
@@ -182,7 +181,7 @@ impl PackedWriter<'_> {
 }
 
 /// Makes a new file. One of that name is what an interrupted attempt left, and goes.
-pub(crate) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd, SinkError> {
+pub(super) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd, SinkError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode((mode & 0o777) as _);
     for _ in 0..3 {

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use terahaul_core::EntryIndex;
 use terahaul_store::{BlockWriter, SinkError};
 
@@ -13,6 +13,7 @@ use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{OpenBasis, TreeSink, said_of_name, sync_files};
 use crate::listing::{is_file, size_of_file};
+use crate::read_only::open_own;
 
 /// Most file systems share multiples of this, at multiples of it; where they do not the system copies.
 const SHARED: u64 = 4096;
@@ -54,10 +55,10 @@ impl TreeSink {
             return Ok(file);
         }
         let (folder, name) = self.staged_place(entry)?;
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK;
         let tampered =
             |detail: &str| SinkError::Tampered { path: self.staged_text(entry), detail: detail.into() };
-        let file = match rustix::fs::openat(&folder, name.as_slice(), flags, Mode::from_raw_mode(0o600)) {
+        let file = match open_own(&folder, &name, flags) {
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO) => {
                 return Err(tampered("it is not a regular file any more"));
             }

@@ -32,8 +32,11 @@ use terahaul_core::{Mtime, TransferId};
 use terahaul_store::{is_full, is_no_place, remedy_of_too_many_files};
 
 use crate::beneath::{Purpose, is_blocked, open_child};
+use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
-use crate::read_only::{OpenedUp, TO_CHANGE, make_folders, make_open, make_opening_up, open_up_made};
+use crate::read_only::{
+    TO_CHANGE, closed_mode, make_folders, make_open, make_opening_up, open_own, open_up_made, opening_up,
+};
 use crate::sink::{remove_all, times};
 use file_system::{Probed, probe};
 pub(crate) use file_system::{is_fat, is_in_user_space};
@@ -150,36 +153,42 @@ impl Staging {
         }
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
-        // Only until this one is made, and in it everything is its owner's: whoever ends this process leaves the other as it was.
-        let mut opened_up = OpenedUp::of(&parent).map_err(unwritable)?;
         let time_before = time_of(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
+        // In that one everything is its owner's: the other is open for no longer than it takes to make it.
+        let in_parent = parent.as_fd();
         let (folder, lock) = loop {
-            opened_up.open().map_err(unwritable)?;
-            let folder = make_folder(&parent, name.as_bytes()).map_err(|error| match is_blocked(&error) {
+            let made = opening_up(in_parent, || make_folder(&parent, name.as_bytes()));
+            let folder = made.map_err(|error| match is_blocked(&error) {
                 true => OpenError::NotOurs(path.clone()),
                 false => unwritable(error),
             })?;
+            fault::point().map_err(unwritable)?;
             let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
             match Guard::of(&stat) {
                 Guard::Private => {}
-                guard => match (guard, made_unprivate(&parent).map_err(unwritable)?) {
-                    (_, false) => return Err(OpenError::NotOurs(path)),
-                    // Whoever may read there may read what is received, too, once it has its names.
-                    (Guard::Readable, true) => {}
-                    (_, true) => {
-                        // Where it was made now, nobody needs it.
-                        let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
-                        return Err(OpenError::Unguarded(path));
+                guard => {
+                    let unprivate = opening_up(in_parent, || made_unprivate(&parent));
+                    match (guard, unprivate.map_err(unwritable)?) {
+                        (_, false) => return Err(OpenError::NotOurs(path)),
+                        // Whoever may read there may read what is received, too, once it has its names.
+                        (Guard::Readable, true) => {}
+                        (_, true) => {
+                            // Where it was made now, nobody needs it.
+                            let remove = || Ok(rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR)?);
+                            let _ = opening_up(in_parent, remove);
+                            return Err(OpenError::Unguarded(path));
+                        }
                     }
-                },
+                }
             }
             if !lock(&folder).map_err(|errno| unlocked(&path, errno))? {
                 return Err(OpenError::Busy(path));
             }
             // Whoever had it until now may have come to its end meanwhile, and removed it.
-            if !is_still(&parent, name.as_bytes(), &folder).map_err(|errno| unwritable(errno.into()))? {
+            let is_still_there = || Ok(is_still(&parent, name.as_bytes(), &folder)?);
+            if !opening_up(in_parent, is_still_there).map_err(unwritable)? {
                 continue;
             }
             let Some(file) = make_lock(&folder).map_err(|errno| unwritable(errno.into()))? else { continue };
@@ -197,6 +206,7 @@ impl Staging {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }
+        fault::point().map_err(unwritable)?;
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         if above != dir {
@@ -209,14 +219,12 @@ impl Staging {
                 }
             }
         }
+        fault::point().map_err(unwritable)?;
         let staged = probe(&folder, "").map_err(unwritable)?;
         make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
-        let apart = if above == dir { None } else { probe_apart(&root, &name) };
-        let granted = staged.granted;
-        let folds_names = staged.folds || apart.as_ref().is_some_and(|apart| apart.folds);
-        let follows_links = staged.follows || apart.is_some_and(|apart| apart.follows);
+        let Probed { granted, folds: folds_names, follows: follows_links } = staged;
         let (stays, answers_by_file) = (AtomicBool::new(false), Self::answers_by_file(&folder));
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -239,6 +247,35 @@ impl Staging {
         })
     }
 
+    /// How names and links are treated in the receiving folder, where what is staged is elsewhere: some file systems fold names in some
+    /// folders. One that cannot be written to gets nothing. The journal is there: without it nobody would believe that the folder is open.
+    pub(crate) fn look_apart(&mut self) {
+        let root = self.root.as_fd();
+        let probed = || -> io::Result<Probed> {
+            let before = time_of(&self.root)?;
+            if let Some(mode) = closed_mode(root, TO_CHANGE)? {
+                self.note_open(b"", mode, true)?;
+            }
+            let probed = opening_up(root, || {
+                let probed = probe(&self.root, &format!("{}.", self.name))?;
+                fault::point()?;
+                Ok(probed)
+            })?;
+            // It may be somebody else's.
+            let _ = set_time(&self.root, before);
+            Ok(probed)
+        };
+        match probed() {
+            Ok(apart) => {
+                self.folds_names |= apart.folds;
+                self.follows_links |= apart.follows;
+            }
+            Err(error) => {
+                tracing::debug!("how names are treated where they are to be given is not known: {error}");
+            }
+        }
+    }
+
     /// A copy's manifest is made anew each time, so what was named by the indices of an earlier one's entries says nothing.
     pub(crate) fn forget_indices(&self) -> Result<(), OpenError> {
         let forget = || {
@@ -251,9 +288,8 @@ impl Staging {
 
     /// What an earlier run has left in a file of this name; nothing where there is none.
     pub(crate) fn read_left(&self, name: &str) -> io::Result<Vec<u8>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut left = Vec::new();
-        match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
+        match open_own(&self.folder, name.as_bytes(), OFlags::RDONLY) {
             Err(Errno::NOENT) => {}
             opened => drop(File::from(opened?).read_to_end(&mut left)?),
         }
@@ -334,8 +370,7 @@ pub(crate) fn make_probe(folder: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 fn make_file(folder: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))
+    open_own(folder, name.as_bytes(), OFlags::CREATE | OFlags::RDWR)
 }
 
 /// The file to be locked; `None` where the folder is being removed.
@@ -398,30 +433,12 @@ fn is_own(folder: &Path) -> bool {
     rustix::fs::stat(folder).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
 }
 
-fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
+pub(crate) fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
     Ok(mtime_of(&rustix::fs::fstat(folder)?))
 }
 
-/// How names and links are treated in the receiving folder, where what is staged is elsewhere: some file systems fold names in some folders.
-/// One that cannot be written to gets nothing.
-fn probe_apart(root: &OwnedFd, name: &str) -> Option<Probed> {
-    let probed = || -> io::Result<Probed> {
-        let stat = rustix::fs::fstat(root)?;
-        let mut opened_up = OpenedUp::of(root)?;
-        opened_up.open()?;
-        let probed = probe(root, &format!("{name}."))?;
-        // It may be somebody else's.
-        let _ = set_time(root, mtime_of(&stat));
-        Ok(probed)
-    };
-    let unknown = |error: &io::Error| {
-        tracing::debug!("how names are treated where they are to be given is not known: {error}")
-    };
-    probed().inspect_err(unknown).ok()
-}
-
 /// Whether it is open to be listed or to be passed through alone.
-fn set_time(folder: &OwnedFd, time: Mtime) -> rustix::io::Result<()> {
+pub(crate) fn set_time(folder: &OwnedFd, time: Mtime) -> rustix::io::Result<()> {
     rustix::fs::utimensat(folder, ".", &times(time), AtFlags::empty())
 }
 

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{BESIDE, LOCK, OPEN, PROBE, Staging, set_time, time_of};
 use crate::fault;
 use crate::listing::names_in;
-use crate::read_only::OpenedUp;
+use crate::read_only::opening_up;
 use crate::sink::remove_all;
 
 impl Staging {
@@ -105,12 +105,12 @@ impl Staging {
 
     fn remove_folder(&self) -> io::Result<()> {
         // It may have got a read-only folder's permission bits meanwhile.
-        let mut opened_up = OpenedUp::of(&self.parent)?;
-        opened_up.open()?;
-        match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        opening_up(self.parent.as_fd(), || {
+            match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(errno) => Err(errno.into()),
+            }
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Folders that may not be written to, or not by others: they are open for no longer than they have to be.
 
 use super::copying::try_copy;
+use super::sending::without_privileges;
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
@@ -91,4 +92,38 @@ fn folders_that_were_closed_after_an_interrupted_run_are_their_owners_again() {
         open();
         assert_eq!(closed.metadata().unwrap().permissions().mode() & 0o777, 0o755, "after {points}");
     }
+}
+
+/// It stayed open for ever where a run was killed before it could note that, or while it found out how names are treated there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_read_only_receiving_folder_is_closed_again_after_a_killed_run() {
+    without_privileges(|| {
+        for apart in [false, true] {
+            let mut killed = 0;
+            for points in 0.. {
+                let dir = tempfile::tempdir().unwrap();
+                let (to, partial) = (dir.path().join("to"), dir.path().join("apart"));
+                plant(&to, &[("file", b"")]);
+                set_mode(&to, 0o555);
+                let mode = || to.metadata().unwrap().permissions().mode() & 0o777;
+                let open =
+                    || TreeSink::open_copy(&to, apart.then_some(&*partial), transfer(), Keep::default());
+                crash_after(Some(points));
+                let first = open().map(drop);
+                crash_after(None);
+                assert!(apart || mode() == 0o555, "after {points} nothing says that it is open");
+                let (sink, _journal) = open().unwrap();
+                assert_eq!(mode(), 0o555, "after {points}");
+                sink.discard().unwrap();
+                assert_eq!((mode(), std::fs::read_dir(&to).unwrap().count()), (0o555, 1), "after {points}");
+                set_mode(&to, 0o755);
+                if first.is_ok() {
+                    break;
+                }
+                killed += 1;
+            }
+            assert!(killed > 1);
+        }
+    });
 }

@@ -1,6 +1,7 @@
 //! Copies into folders that have something already, compared with what the real rsync makes of the same.
 
 use super::rules::Picks;
+use super::sending::without_privileges;
 use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::Command;
@@ -85,7 +86,8 @@ pub(super) fn try_copy(
 ) -> Result<Copied, PublishError> {
     let roots = Arc::new(Roots::open(&[from]).unwrap());
     let survey = Survey::open(to, rules, keep, 2).unwrap().sparing(filter.clone());
-    let (sink, journal) = TreeSink::open_copy(to, None, transfer(), keep).unwrap();
+    let opened = TreeSink::open_copy(to, None, transfer(), keep);
+    let (sink, journal) = opened.map_err(std::io::Error::other)?;
     let source = TreeSource::new(Arc::clone(&roots));
     let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
     walk_reading(&roots, filter, Reading { keep, ..Reading::default() }, 1, |batch| {
@@ -493,15 +495,24 @@ fn permissions_are_kept_as_asked() {
     assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
 }
 
-/// An access control list: owner rw, user 77 rw, group nothing, mask rw, others nothing.
-fn list_for_another() -> Vec<u8> {
-    let entry = |tag: u16, perm: u16, id: u32| {
+/// An access control list of these entries, each a tag, permissions and a user.
+pub(super) fn list_of(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let entry = |&(tag, perm, id): &(u16, u16, u32)| {
         [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
     };
-    let entries = [(1, 6, u32::MAX), (2, 6, 77), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
-    let entries = entries.map(|(tag, perm, id)| entry(tag, perm, id));
+    let entries: Vec<_> = entries.iter().map(entry).collect();
     // Version 2.
     [&2_u32.to_le_bytes()[..], &entries.concat()].concat()
+}
+
+/// Owner rw, this user rw, group nothing, mask rw, others nothing.
+fn list_for(user: u32) -> Vec<u8> {
+    let none = u32::MAX;
+    list_of(&[(1, 6, none), (2, 6, user), (4, 0, none), (16, 6, none), (32, 0, none)])
+}
+
+fn list_for_another() -> Vec<u8> {
+    list_for(77)
 }
 
 /// A list shows in the bits of the group what it gives anybody: taken for those, they let the group in.
@@ -544,6 +555,90 @@ fn a_file_that_is_replaced_and_has_no_access_control_list_gets_none() {
     let seen = snapshot(&to);
     assert_eq!([&b"closed"[..], b"open"].map(|file| seen[file].mode), [0o600, 0o660]);
     assert_eq!(seen[&b"open"[..]].content, Content::File(b"new".to_vec()));
+}
+
+/// A later run gave it to what was new by then, or had the sender's permission bits.
+#[test]
+fn the_list_of_a_file_that_a_killed_run_was_to_replace_does_not_stay_with_what_it_had_staged() {
+    for (permissions, handed_on) in
+        [(Permissions::Basic, false), (Permissions::Exact, false), (Permissions::Basic, true)]
+    {
+        let mut came_to_it = 0;
+        for points in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let [from, to, fresh] = ["from", "to", "fresh"].map(|name| dir.path().join(name));
+            plant(&from, &[("file", &vec![7; terahaul_core::BLOCK_SIZE as usize + 1])]);
+            plant(&to, &[("file", b"of before")]);
+            std::fs::create_dir(&fresh).unwrap();
+            let [opened, opened_fresh] = [&to, &fresh].map(|folder| std::fs::File::open(folder).unwrap());
+            let [there, new] = [&opened, &opened_fresh].map(std::os::fd::AsFd::as_fd);
+            if crate::xattrs::set_access_list(there, b"file", &list_for_another()).is_err() {
+                return;
+            }
+            if handed_on {
+                for folder in [there, new] {
+                    crate::xattrs::set_default_list(folder, Some(&list_for(88))).unwrap();
+                }
+            }
+            let filter = Filter::default();
+            let stop = |now| {
+                if now == Moment::Staged {
+                    crash_after(Some(points));
+                }
+            };
+            let (rules, keep) = (Rules::default(), Keep::default());
+            let copied = try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), stop);
+            crash_after(None);
+            if copied.is_ok() {
+                break;
+            }
+            let tree = std::fs::File::open(staging(&to).join("tree")).unwrap();
+            let staged = crate::xattrs::access_list(std::os::fd::AsFd::as_fd(&tree), b"file");
+            came_to_it += usize::from(staged.is_ok_and(|list| list == Some(list_for_another())));
+            std::fs::remove_file(to.join("file")).unwrap();
+            let rules = Rules { permissions, ..Rules::default() };
+            let keep = Keep { permissions, ..Keep::default() };
+            for to in [&to, &fresh] {
+                copy(&from.join(""), to, rules, keep, &filter, false);
+            }
+            let lists = [there, new].map(|folder| crate::xattrs::access_list(folder, b"file").unwrap());
+            assert_eq!(lists[0], lists[1], "{permissions:?}, {handed_on}, after {points}");
+            assert_eq!(snapshot(&to), snapshot(&fresh));
+        }
+        assert!(came_to_it > 0);
+    }
+}
+
+/// Only who may write a file may set its attributes.
+#[cfg(target_os = "linux")]
+#[test]
+fn attributes_are_kept_in_a_folder_that_hands_on_no_right_to_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let large = vec![7; terahaul_core::BLOCK_SIZE as usize + 1];
+    let files: [(&str, &[u8]); 4] = [("empty", b""), ("large", &large), ("read-only", b"1"), ("small", b"2")];
+    plant(&from, &files);
+    for (file, _) in files {
+        let set = rustix::fs::lsetxattr(from.join(file), "user.n", b"1", rustix::fs::XattrFlags::empty());
+        if set.is_err() {
+            return;
+        }
+    }
+    std::fs::set_permissions(from.join("read-only"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    let opened = std::fs::File::open(&to).unwrap();
+    let list = list_of(&[(1, 5, u32::MAX), (4, 5, u32::MAX), (32, 5, u32::MAX)]);
+    if crate::xattrs::set_default_list(std::os::fd::AsFd::as_fd(&opened), Some(&list)).is_err() {
+        return;
+    }
+    let keep = Keep { xattrs: true, ..Keep::default() };
+    let copied =
+        without_privileges(|| copy(&from.join(""), &to, Rules::default(), keep, &Filter::default(), false));
+    assert_eq!(copied.shortfalls, Vec::<String>::new());
+    let kept = |dir: &Path| -> Vec<_> {
+        whole(dir).into_iter().map(|(path, (seen, _, xattrs, _))| (path, seen, xattrs)).collect()
+    };
+    assert!(kept(&to) == kept(&from));
 }
 
 /// What is in the folder `from`, staged in the folder `apart`.
@@ -608,6 +703,30 @@ fn what_was_staged_elsewhere_for_a_folder_with_a_group_gets_that_folders_list() 
     copy_by_way_of(&apart, &from, &to);
     assert_eq!(to.join("shared/file").metadata().unwrap().gid(), 4242);
     assert!(crate::xattrs::access_list(opened, b"shared/file").unwrap().is_some());
+}
+
+/// Each run that had nothing to do gave it another one.
+#[test]
+fn a_folder_into_which_nothing_is_copied_keeps_its_time_though_what_is_staged_is_in_it() {
+    for made in [&["apart"][..], &["apart/deep", "apart"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("file", b"1")]);
+        let time = || to.metadata().unwrap().modified().unwrap();
+        let copy = || {
+            copy_by_way_of(&to.join(made[0]), &from, &to);
+            made.iter().for_each(|made| crate::remove_opening_up(&to.join(made)).unwrap());
+        };
+        copy();
+        assert!(to.join("file").exists() && !to.join("apart").exists());
+        date(&to, 1_200_000_000);
+        let before = time();
+        copy();
+        assert_eq!(time(), before, "{made:?}");
+        std::fs::write(from.join("more"), "2").unwrap();
+        copy();
+        assert!(time() > before, "{made:?}");
+    }
 }
 
 /// The part of a killed run stayed beside it for ever, as one more name of the user's file.

@@ -1,6 +1,8 @@
+use super::copying::list_of;
+use super::sending::without_privileges;
 use super::*;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::OpenError;
 use terahaul_core::{BLOCK_SIZE, ByteCount};
@@ -234,4 +236,41 @@ fn more_or_fewer_bytes_than_a_block_has_are_refused() {
     let mut writer = sink.begin(&shape).unwrap();
     writer.write(&[IoSlice::new(b"123")]).unwrap();
     assert!(writer.finish().is_err());
+}
+
+/// It could be received into once: what the program had made there for itself was closed to it, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_hands_on_no_right_to_write_is_received_into_like_any_other() {
+    for owner in [5, 0] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/large", &vec![7; 3 * BLOCK_SIZE as usize]), ("t/small", b"small")]);
+        fs::create_dir(&to).unwrap();
+        let opened = fs::File::open(&to).unwrap();
+        let list = list_of(&[(1, owner, u32::MAX), (4, 5, u32::MAX), (32, 5, u32::MAX)]);
+        if crate::xattrs::set_default_list(std::os::fd::AsFd::as_fd(&opened), Some(&list)).is_err() {
+            return;
+        }
+        without_privileges(|| {
+            let sender = Sender::of(from.join("t"));
+            let (sink, journal) = receiver(&to, &sender.entries());
+            let order = in_order(&sender);
+            deliver(&sender, &sink, &journal, &order[..1]);
+            drop((sink, journal));
+            let (sink, journal) = receiver(&to, &sender.entries());
+            deliver(&sender, &sink, &journal, &order[..2]);
+            drop((sink, journal));
+            // As they are for a moment, in which another channel may open them, or the process be killed.
+            for made in ["journal", "lock", "probe", "tree/t/large"] {
+                let closed = fs::Permissions::from_mode(u32::from(owner) << 6 & 0o400);
+                fs::set_permissions(staging(&to).join(made), closed).unwrap();
+            }
+            let (sink, journal) = receiver(&to, &sender.entries());
+            assert_eq!(journal.blocks().len(), 2);
+            deliver(&sender, &sink, &journal, &order);
+            sink.publish(Overwrite::Refuse).unwrap();
+        });
+        assert_eq!(snapshot(&to), snapshot(&from));
+    }
 }

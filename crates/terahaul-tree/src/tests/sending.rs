@@ -140,7 +140,7 @@ fn a_manifest_entry_outside_the_roots_is_never_read() {
 }
 
 /// Runs `act` as somebody whom permissions bind, although root runs the tests.
-fn without_privileges<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+pub(super) fn without_privileges<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let confined = || {
         let mut sets = capabilities(None).unwrap();
