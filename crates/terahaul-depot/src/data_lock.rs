@@ -7,6 +7,7 @@ use std::path::Path;
 use terahaul_store::make_private_folders;
 
 use crate::DepotError;
+use crate::private::keep_private;
 
 /// Held while a depot uses its data folder; the system lets go of it when the process ends, however it ends.
 pub(crate) struct DataLock {
@@ -19,12 +20,14 @@ impl DataLock {
         let shown = data.display();
         make_private_folders(data).map_err(DepotError::io(format!("making {shown}")))?;
         // Also where others may look into a folder that was there before: who can open the lock could hold it.
+        let path = data.join("depot.lock");
+        keep_private(&path);
         let file = OpenOptions::new()
             .mode(0o600)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(data.join("depot.lock"))
+            .open(path)
             .map_err(DepotError::io(format!("opening {shown}/depot.lock")))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),

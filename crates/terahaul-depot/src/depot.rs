@@ -69,10 +69,11 @@ impl Depot {
     async fn start(config: DepotConfig, store: Arc<dyn Store>, lock: DataLock) -> Result<Self, DepotError> {
         let file = config.data.join("depot.db");
         let listed = Arc::clone(&store);
-        if !file.exists() && !blocking::run(move || listed.list()).await??.is_empty() {
+        let is_known = Database::is_in(&file).await?;
+        if !is_known && !blocking::run(move || listed.list()).await??.is_empty() {
             return Err(DepotError::NoDatabase(file));
         }
-        let keys = Keys::open(&config.data.join("keys"))?;
+        let keys = Keys::open(&config.data.join("keys"), is_known)?;
         let db = Database::open(&file).await?;
         let inner = Inner {
             clock_watch: ClockWatch::new(&config.clock, db.watched_clock().await?),
@@ -130,6 +131,7 @@ impl Depot {
         let counts = matches!(
             error,
             DepotError::UnknownToken
+                | DepotError::OtherKeys
                 | DepotError::TokenExpired
                 | DepotError::TokenRevoked
                 | DepotError::CodeInvalid

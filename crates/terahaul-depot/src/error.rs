@@ -20,6 +20,10 @@ pub enum DepotError {
     TokenExpired,
     #[error("the token was revoked: ask the depot's owner for a new one")]
     TokenRevoked,
+    #[error(
+        "the token was made with other keys than the depot has: use the one in its file owner-token, or stop the depot and put keys/ back from a backup"
+    )]
+    OtherKeys,
     #[error("the session has ended: sign in again")]
     SessionEnded,
     #[error("the sign-in code is used up or wrong: sign in with a token, or restart a depot that prints one")]
@@ -39,7 +43,7 @@ pub enum DepotError {
     )]
     NotOpen,
     #[error(
-        "another 'terahaul send' of the same files has taken this transfer over: let that one finish, or stop it and run this one again"
+        "another 'terahaul send' of the same files has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
     )]
     SenderReplaced,
     #[error("the transfer was finished or closed meanwhile: connect again to see what became of it")]
@@ -118,10 +122,15 @@ pub enum DepotError {
     )]
     Newer,
     #[error(
-        "{} is gone, and there is data of transfers beside it: restore it, or move the data away to begin with an empty depot",
+        "{} is gone or has nothing in it, and there is data of transfers beside it: restore it from a backup, with its depot.db-wal where that has one, or move the data away to begin with an empty depot",
         .0.display()
     )]
     NoDatabase(PathBuf),
+    #[error(
+        "{} is cut short: put keys/ back from a backup, or, where there is none, remove this file and start again, after which {lost}",
+        .path.display()
+    )]
+    ShortKey { path: PathBuf, lost: &'static str },
     #[error("the depot's data is damaged ({0}): restore it from a backup, or send the transfer again")]
     Damaged(String),
     #[error(
@@ -155,7 +164,7 @@ impl DepotError {
     pub fn code(&self) -> ApiCode {
         match self {
             Self::NoToken => ApiCode::Unauthenticated,
-            Self::UnknownToken => ApiCode::TokenUnknown,
+            Self::UnknownToken | Self::OtherKeys => ApiCode::TokenUnknown,
             Self::TokenExpired => ApiCode::TokenExpired,
             Self::TokenRevoked => ApiCode::TokenRevoked,
             Self::SessionEnded => ApiCode::SessionEnded,
@@ -197,7 +206,8 @@ impl DepotError {
             Self::Store(StoreError::Missing(_) | StoreError::Short(_))
             | Self::Damaged(_)
             | Self::DamagedFile { .. }
-            | Self::NoDatabase(_) => ApiCode::Damaged,
+            | Self::NoDatabase(_)
+            | Self::ShortKey { .. } => ApiCode::Damaged,
             Self::Newer => ApiCode::NewerData,
             Self::Store(_)
             | Self::Database(_)
@@ -205,6 +215,19 @@ impl DepotError {
             | Self::Locked(_)
             | Self::Io { .. } => ApiCode::Internal,
         }
+    }
+
+    /// Whether it is how a transfer, a token or a session ends, and nothing that anyone need look into.
+    pub(crate) fn is_an_end(&self) -> bool {
+        matches!(
+            self,
+            Self::NoTransfer
+                | Self::UnknownToken
+                | Self::OtherKeys
+                | Self::TokenExpired
+                | Self::TokenRevoked
+                | Self::SessionEnded
+        )
     }
 
     /// Whether the same request can succeed later without any change.

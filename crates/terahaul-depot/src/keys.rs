@@ -1,9 +1,9 @@
 //! The depot's secrets: files that only its user can read, and what is derived from them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq;
@@ -11,6 +11,7 @@ use terahaul_core::{SigningKey, TransferId};
 use terahaul_store::make_private_folders;
 
 use crate::DepotError;
+use crate::private::keep_folder_private;
 
 /// Starts every token.
 pub(crate) const TOKEN_PREFIX: &str = "tht_";
@@ -25,12 +26,13 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Reads the keys in `folder`, or makes them.
-    pub fn open(folder: &Path) -> Result<Self, DepotError> {
+    /// Reads the keys in `folder`, or makes them. Where a depot is `known` to have had them, one that is gone is named.
+    pub fn open(folder: &Path, known: bool) -> Result<Self, DepotError> {
         let shown = folder.display();
         make_private_folders(folder).map_err(DepotError::io(format!("making {shown}")))?;
-        let secret = seed(&folder.join("depot.secret"))?;
-        let signing = SigningKey::from_seed(&seed(&folder.join("signing.seed"))?);
+        keep_folder_private(folder);
+        let secret = SECRET.read_or_make(folder, known)?;
+        let signing = SigningKey::from_seed(&SIGNING.read_or_make(folder, known)?);
         Ok(Self { secret, signing })
     }
 
@@ -53,31 +55,66 @@ impl Keys {
     }
 }
 
-fn seed(path: &Path) -> Result<[u8; 32], DepotError> {
-    let shown = path.display();
-    match File::open(path) {
-        Ok(mut file) => {
-            let mut bytes = [0; 32];
-            file.read_exact(&mut bytes).map_err(DepotError::io(format!("reading {shown}")))?;
-            Ok(bytes)
+/// A file of 32 random bytes.
+struct Seed {
+    name: &'static str,
+    /// What another one in its place brings about.
+    lost: &'static str,
+}
+
+const SECRET: Seed = Seed { name: "depot.secret", lost: "links and the owner's token of before do not work" };
+const SIGNING: Seed =
+    Seed { name: "signing.seed", lost: "new receipts carry another key than those of before" };
+
+impl Seed {
+    fn read_or_make(&self, folder: &Path, known: bool) -> Result<[u8; 32], DepotError> {
+        let path = folder.join(self.name);
+        match File::open(&path) {
+            Ok(file) => self.read(file, path),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let made = make(&path)?;
+                if known {
+                    tracing::warn!(
+                        "{} was missing and is made anew: {}; to have it back, stop the depot, put keys/ back from a backup and start it again",
+                        path.display(),
+                        self.lost
+                    );
+                }
+                Ok(made)
+            }
+            Err(error) => Err(reading(&path)(error)),
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let bytes = random::<32>()?;
-            // Written aside and renamed: a crash in between must not leave a short key behind.
-            let aside = path.with_extension("new");
-            let write = || -> std::io::Result<()> {
-                let mut file =
-                    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-                file.write_all(&bytes)?;
-                file.sync_all()?;
-                fs::rename(&aside, path)?;
-                path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-            };
-            write().map_err(DepotError::io(format!("writing {shown}")))?;
-            Ok(bytes)
-        }
-        Err(error) => Err(DepotError::io(format!("reading {shown}"))(error)),
     }
+
+    fn read(&self, mut file: File, path: PathBuf) -> Result<[u8; 32], DepotError> {
+        let mut bytes = [0; 32];
+        match file.read_exact(&mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Err(DepotError::ShortKey { path, lost: self.lost })
+            }
+            Err(error) => Err(reading(&path)(error)),
+        }
+    }
+}
+
+fn reading(path: &Path) -> impl FnOnce(std::io::Error) -> DepotError {
+    DepotError::io(format!("reading {}", path.display()))
+}
+
+fn make(path: &Path) -> Result<[u8; 32], DepotError> {
+    let bytes = random::<32>()?;
+    // Written aside and renamed: a crash in between must not leave a short key behind.
+    let aside = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(DepotError::io(format!("writing {}", path.display())))?;
+    Ok(bytes)
 }
 
 /// Random bytes from the system.
@@ -95,16 +132,20 @@ pub(crate) fn random_secret(prefix: &str) -> Result<String, DepotError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use tracing::Level;
+
+    use super::*;
+    use crate::logged::Logged;
 
     #[test]
     fn keys_stay_the_same_and_only_their_owner_can_read_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let id = TransferId([3; 16]);
-        let first = Keys::open(&path).unwrap();
-        let again = Keys::open(&path).unwrap();
+        let first = Keys::open(&path, false).unwrap();
+        let again = Keys::open(&path, true).unwrap();
         assert_eq!(first.link_secret(id), again.link_secret(id));
         assert_eq!(first.signing.public_key(), again.signing.public_key());
         assert!(first.is_link_secret(id, &again.link_secret(id)));
@@ -113,6 +154,37 @@ mod tests {
         assert_eq!(first.owner_token(1).len(), 47);
         for entry in fs::read_dir(&path).unwrap() {
             assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    /// Nothing was said of it, and the owner found out from those whose links had stopped working.
+    #[test]
+    fn a_key_that_a_depot_had_and_is_gone_is_named_with_what_it_takes_along() {
+        let (logged, folder) = (Logged::here(), tempfile::tempdir().unwrap());
+        Keys::open(folder.path(), false).unwrap();
+        Keys::open(folder.path(), true).unwrap();
+        assert_eq!(logged.at(Level::WARN), [""; 0]);
+        for (name, lost) in [("depot.secret", "the owner's token"), ("signing.seed", "receipts")] {
+            fs::remove_file(folder.path().join(name)).unwrap();
+            Keys::open(folder.path(), true).unwrap();
+            let said = logged.at(Level::WARN).pop().unwrap();
+            for part in [name, lost, "from a backup"] {
+                assert!(said.contains(part), "{said}");
+            }
+        }
+        assert_eq!(logged.at(Level::WARN).len(), 2);
+    }
+
+    /// It was told to check the disk and the permissions.
+    #[test]
+    fn a_key_that_is_cut_short_is_to_be_put_back_from_a_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["signing.seed", "depot.secret"] {
+            fs::write(folder.path().join(name), [1; 31]).unwrap();
+            let refused = Keys::open(folder.path(), true).err().unwrap();
+            let said = refused.to_string();
+            assert!(said.contains(name) && said.contains("from a backup"), "{said}");
+            assert!(matches!(refused, DepotError::ShortKey { .. }));
         }
     }
 }

@@ -17,8 +17,11 @@ mod error_code;
 #[cfg(test)]
 mod fixture;
 mod keys;
+#[cfg(test)]
+mod logged;
 mod native;
 mod places;
+mod private;
 mod server;
 mod transfer;
 mod zip;

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod cookies;
+mod cut;
 mod entries;
 mod error;
 mod extents;
@@ -36,6 +37,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::DepotError;
 use crate::depot::Depot;
+pub(crate) use cut::log_cut;
 use error::ApiError;
 pub(crate) use read_ahead::ReadAhead;
 

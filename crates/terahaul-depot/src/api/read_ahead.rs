@@ -9,6 +9,7 @@ use futures_util::stream;
 use terahaul_core::Address;
 use tokio::task::JoinHandle;
 
+use super::log_cut;
 use crate::DepotError;
 use crate::places::Place;
 use crate::transfer::{Outbound, Reader};
@@ -81,7 +82,7 @@ impl ReadAhead {
         Body::from_stream(stream::unfold(self, |mut reader| async move {
             let piece = reader.next().await?;
             if let Err(error) = &piece {
-                tracing::warn!(transfer = %reader.outbound.id(), %error, "a download was cut");
+                log_cut(Some(reader.outbound.id()), error);
             }
             Some((piece, reader))
         }))

@@ -5,6 +5,7 @@ use axum::body::Body;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
+use super::log_cut;
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
@@ -42,7 +43,7 @@ impl Standing {
                 let piece = match standing.check().await {
                     Ok(()) => piece,
                     Err(error) => {
-                        tracing::warn!(%error, "a download was cut");
+                        log_cut(None, &error);
                         Err(axum::Error::new(error))
                     }
                 };

@@ -97,6 +97,9 @@ impl Depot {
         if row.revoked.is_some() {
             return Err(DepotError::TokenRevoked);
         }
+        if row.generation.is_some() && self.text_of_owners(&row).is_none() {
+            return Err(DepotError::OtherKeys);
+        }
         let has_expired = |row: &TokenRow| row.expires.is_some_and(|expires| expires <= now);
         if has_expired(&row) {
             // By a clock that was put forward since that was last looked at?
@@ -120,20 +123,17 @@ impl Depot {
         })
     }
 
-    /// The owner's own token: made at the first start, the same from then on until it is revoked.
+    /// The owner's own token: made at the first start, the same from then on until it is revoked. One that was made with other keys is
+    /// nobody's, and is the owner's again where those are put back.
     pub async fn owner_token(&self) -> Result<String, DepotError> {
         if let Some(valid) = self.valid_owner_token().await? {
             return Ok(valid);
         }
-        let newest = self.inner.db.owner_tokens().await?;
-        // Those that were made with keys that are lost.
-        for old in newest.iter().filter(|row| row.revoked.is_none()) {
-            self.inner.db.revoke_token(&old.id, self.inner.config.clock.now()).await?;
-        }
+        let known = self.inner.db.owner_tokens().await?;
         // Not the next number: keys may be older than the database, or that be put back to one in which what was revoked since is not
         // known, and a number that comes again is a token that does.
         let step = i64::from(u32::from_le_bytes(random()?)) + 1;
-        let generation = newest.first().and_then(|row| row.generation).unwrap_or(0) + step;
+        let generation = known.first().and_then(|row| row.generation).unwrap_or(0) + step;
         let text = self.inner.keys.owner_token(generation);
         let scopes: Scopes = [Scope::Own].into_iter().collect();
         let mut row = self.new_row(&text, "owner".into(), scopes)?;
@@ -142,12 +142,17 @@ impl Depot {
         Ok(text)
     }
 
-    /// The owner's own token, unless it was revoked. One that was made with keys that are lost is nobody's.
+    /// The same, unless it was revoked.
     pub(super) async fn valid_owner_token(&self) -> Result<Option<String>, DepotError> {
         let known = self.inner.db.owner_tokens().await?;
-        let Some(newest) = known.first().filter(|newest| newest.revoked.is_none()) else { return Ok(None) };
-        let text = newest.generation.map(|number| self.inner.keys.owner_token(number));
-        Ok(text.filter(|text| bool::from(newest.hash.ct_eq(&hash_of(text)))))
+        let newest = known.iter().find_map(|row| Some((row, self.text_of_owners(row)?)));
+        Ok(newest.filter(|(row, _)| row.revoked.is_none()).map(|(_, text)| text))
+    }
+
+    /// The text of an owner's token that was made with the depot's present keys.
+    fn text_of_owners(&self, row: &TokenRow) -> Option<String> {
+        let text = self.inner.keys.owner_token(row.generation?);
+        bool::from(row.hash.ct_eq(&hash_of(&text))).then_some(text)
     }
 
     fn new_row(&self, text: &str, label: String, scopes: Scopes) -> Result<TokenRow, DepotError> {

@@ -20,7 +20,7 @@ pub(crate) use sqlite::{Database, lacks_room};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{
-    Change, Completion, Declared, Growth, NewTransfer, Reopening, TRANSFER_BYTES, Term, TransferRow,
+    Change, Completion, Declared, Growth, NewTransfer, REMOVED, Reopening, TRANSFER_BYTES, Term, TransferRow,
 };
 
 use sqlite::{Db, Pool, Row};

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::future::{Future, ready};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use sqlx::sqlite::{
 };
 
 use crate::DepotError;
+use crate::private::keep_private;
 
 /// The database in use.
 pub(super) type Db = sqlx::Sqlite;
@@ -87,9 +89,33 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// Whether a depot's database is in `file`. One without its tables is what a restore leaves that ran out of room, or a copy of a young
+    /// one without the log that holds them.
+    pub async fn is_in(file: &Path) -> Result<bool, DepotError> {
+        // SQLite is not asked about an empty one: it takes the log beside it for another's, and removes it.
+        match file.metadata() {
+            Ok(found) if found.len() > 0 => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(DepotError::io(format!("opening {}", file.display()))(error));
+            }
+            _ => return Ok(false),
+        }
+        let options = SqliteConnectOptions::new().filename(file).read_only(true);
+        let mut connection = SqliteConnection::connect_with(&options).await?;
+        let table = sqlx::query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'transfers'");
+        let found = table.fetch_optional(&mut connection).await?;
+        connection.close().await?;
+        Ok(found.is_some())
+    }
+
     /// Opens the database file, or makes it, and brings its tables up to date.
     pub async fn open(file: &Path) -> Result<Self, DepotError> {
         // Names of files are in it. SQLite would make it for everybody to read, and makes the log beside it as this is.
+        for beside in ["", "-wal", "-shm"] {
+            let mut name = file.as_os_str().to_owned();
+            name.push(beside);
+            keep_private(Path::new(&name));
+        }
         let made = OpenOptions::new().mode(0o600).write(true).create(true).truncate(false).open(file);
         made.map_err(DepotError::io(format!("opening {}", file.display())))?;
         let options = SqliteConnectOptions::new()

@@ -172,6 +172,9 @@ pub(crate) struct Reopening<'a> {
     pub now: i64,
 }
 
+/// When a transfer expires that is being removed: before any time that a clock shows.
+pub(crate) const REMOVED: i64 = 0;
+
 /// What a transfer takes that holds nothing, about: its row, its places in the indices, its statement and its file's name.
 pub(crate) const TRANSFER_BYTES: u64 = 1024;
 
@@ -266,8 +269,8 @@ impl Database {
 
     /// From here on it does not exist for anyone.
     pub async fn expire_transfer(&self, id: TransferId) -> sqlx::Result<()> {
-        let sql = "UPDATE transfers SET expires = 0 WHERE id = $1";
-        sqlx::query(sql).bind(&id.0[..]).execute(&self.write).await?;
+        let sql = "UPDATE transfers SET expires = $1 WHERE id = $2";
+        sqlx::query(sql).bind(REMOVED).bind(&id.0[..]).execute(&self.write).await?;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::{DepotError, blocking};
 
 /// Removes empty objects of transfers that were never recorded, names other objects that are not, and recorded transfers without one, and
 /// leaves one of two that a backup has of the same. Everything else that a stop can
-/// interrupt is resumed when the transfer is next used: an interrupted finish by finishing again, an interrupted removal by the sweeper.
+/// interrupt is resumed when the transfer is next used: an interrupted finish by finishing again, an interrupted removal by the sweeper, at once.
 pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
     let known: HashMap<_, _> = depot.inner.db.transfer_states().await?.into_iter().collect();
     let expired: HashSet<_> =

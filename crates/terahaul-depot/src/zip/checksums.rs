@@ -120,7 +120,8 @@ impl Checksums {
             Err(error) => Err(error),
         };
         if let Err(error) = kept {
-            if self.unkept.is_empty() {
+            // Of a transfer that is gone there is nothing to keep.
+            if self.unkept.is_empty() && !self.outbound.is_closed() {
                 let transfer = self.outbound.id();
                 tracing::warn!(%transfer, %error, "checksums were not kept; the next download computes them again");
             }
@@ -172,5 +173,30 @@ fn crcs_of(shape: &BlockShape, bytes: &[u8]) -> Vec<u32> {
             .iter()
             .map(|file| crc32fast::hash(&bytes[file.offset as usize..(file.offset + file.len) as usize]))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::ByteCount;
+    use tracing::Level;
+
+    use super::*;
+    use crate::Caller;
+    use crate::fixture::Fixture;
+    use crate::logged::Logged;
+
+    /// The database was said to have failed, and its disk was to be checked.
+    #[tokio::test]
+    async fn that_a_transfer_is_removed_while_it_is_downloaded_is_no_warning() {
+        let logged = Logged::here();
+        let fixture = Fixture::new().await;
+        let id = fixture.finished(ByteCount(1)).await;
+        let owner = Caller::Token(fixture.owner.clone());
+        let mut checksums = Checksums::new(fixture.depot.open_outbound(&owner, id).await.unwrap());
+        checksums.keep(BlockNumber(0), &[0]).await;
+        fixture.depot.delete_transfer(&owner, id).await.unwrap();
+        checksums.flush().await;
+        assert_eq!(logged.at(Level::WARN), [""; 0]);
     }
 }

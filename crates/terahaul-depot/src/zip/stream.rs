@@ -14,7 +14,7 @@ use super::format::{Item, end};
 use super::plan::{Mark, Plan, items};
 use super::writer::{Done, Writer};
 use crate::DepotError;
-use crate::api::ReadAhead;
+use crate::api::{ReadAhead, log_cut};
 use crate::places::Place;
 use crate::transfer::Outbound;
 
@@ -85,7 +85,7 @@ impl Producer {
         };
         self.checksums.flush().await;
         if let Err(Stop::Failed(error)) = stop {
-            tracing::warn!(transfer = %self.outbound.id(), %error, "a download was cut");
+            log_cut(Some(self.outbound.id()), &error);
             writer.fail(error).await;
         }
     }

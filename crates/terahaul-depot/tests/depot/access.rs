@@ -259,17 +259,47 @@ async fn one_browser_is_signed_in_at_two_depots_of_a_host() {
 async fn the_owner_has_a_token_again_once_the_keys_are_lost() {
     let rig = Rig::new().await;
     let (data, before) = (rig.depot.config().data.clone(), rig.token.clone());
+    let session = rig.call_as("", Method::POST, "/session", Some(json!({ "token": before }))).await;
+    let cookie = cookie_of(&session);
     rig.depot.close().await;
     std::fs::remove_dir_all(data.join("keys")).unwrap();
     let rig = Rig::with_data(rig.folder, &data, |_| {}).await;
     rig.get("/tokens").await.expect(200);
     // Whoever has them may have that, too.
-    rig.call_as(&before, Method::GET, "/tokens", None).await.refused(401, "token_revoked");
+    rig.call_as(&before, Method::GET, "/tokens", None).await.refused(401, "token_unknown");
+    assert_eq!(with_cookie(&rig, Method::GET, "/session", &cookie, false, None).await.status, 401);
     let code = rig.depot.sign_in_code().unwrap();
     rig.call_as("", Method::POST, "/session", Some(json!({ "code": code }))).await.expect(200);
     let rig = rig.restart().await;
     assert_ne!(rig.token, before);
     rig.get("/tokens").await.expect(200);
+}
+
+/// It had ended for good with the first start without them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owners_token_holds_again_once_the_keys_are_put_back_and_another_keys_does_not() {
+    let rig = Rig::new().await;
+    let (data, before) = (rig.depot.config().data.clone(), rig.token.clone());
+    let [keys, backup] = ["keys", "backup"].map(|name| data.join(name));
+    rig.depot.close().await;
+    std::fs::rename(&keys, &backup).unwrap();
+    let rig = Rig::with_data(rig.folder, &data, |_| {}).await;
+    let meanwhile = rig.token.clone();
+    assert_ne!(meanwhile, before);
+    rig.depot.close().await;
+    std::fs::remove_dir_all(&keys).unwrap();
+    std::fs::rename(&backup, &keys).unwrap();
+    let rig = Rig::with_data(rig.folder, &data, |_| {}).await;
+    assert_eq!(rig.token, before);
+    rig.call_as(&meanwhile, Method::GET, "/tokens", None).await.refused(401, "token_unknown");
+    let tokens = rig.get("/tokens").await.expect(200);
+    for token in tokens["tokens"].as_array().unwrap() {
+        rig.delete(&format!("/tokens/{}", token["id"].as_str().unwrap())).await;
+    }
+    // What was revoked stays so, whichever keys it was made with.
+    let rig = rig.restart().await;
+    assert!(rig.token != before && rig.token != meanwhile);
+    rig.call_as(&before, Method::GET, "/tokens", None).await.refused(401, "token_revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -285,7 +285,8 @@ async fn a_backup_of_a_running_depot_goes_on_after_it_is_restored() {
     }
 }
 
-/// A start without the database, or with one that was restored and is older, removed what open transfers had, with a line at INFO.
+/// A start without the database, or with one that was restored and is older, removed what open transfers had, with a line at INFO; one with a
+/// database that had come empty made a new depot of the old one.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_database_does_not_know_of_is_not_removed() {
     let (folder, restored) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -308,6 +309,25 @@ async fn what_the_database_does_not_know_of_is_not_removed() {
     let refused = Depot::open(DepotConfig::new(restored.path())).await;
     assert!(matches!(&refused, Err(DepotError::NoDatabase(path)) if *path == database));
     assert!(!database.exists(), "the next start says the same");
+
+    let young = restored.path().join("young.db");
+    let emptied = SqliteConnectOptions::new().filename(&young).create_if_missing(true);
+    let mut emptied = SqliteConnection::connect_with(&emptied).await.unwrap();
+    sqlx::query("PRAGMA journal_mode = wal").execute(&mut emptied).await.unwrap();
+    drop(emptied);
+    let without_tables = std::fs::read(young).unwrap();
+    assert_eq!(without_tables.len(), 4096);
+    let log = restored.path().join("depot.db-wal");
+    for left in [vec![], without_tables] {
+        std::fs::write(&database, &left).unwrap();
+        std::fs::write(&log, "what a restore of both put there").unwrap();
+        let refused = Depot::open(DepotConfig::new(restored.path())).await;
+        assert!(matches!(&refused, Err(DepotError::NoDatabase(path)) if *path == database));
+        assert!(std::fs::read(&database).unwrap() == left, "nothing is made of it");
+        assert!(log.exists());
+    }
+    std::fs::remove_file(log).unwrap();
+    drop(std::fs::remove_file(restored.path().join("depot.db-shm")));
 
     std::fs::copy(folder.path().join("older.db"), &database).unwrap();
     depot(restored.path()).await;

@@ -36,22 +36,24 @@ pub enum CertificateError {
         source: io::Error,
     },
     /// A file is not what it should be.
-    #[error("{path} is not a PEM file with {expected}: check --tls-cert and --tls-key")]
+    #[error("{path} is not a PEM file with {expected}: {}", .origin.remedy())]
     Pem {
         /// Which file.
         path: PathBuf,
         /// What was looked for.
         expected: &'static str,
+        /// Whose it is.
+        origin: Origin,
     },
     /// A certificate and a key that are each as they should be, and do not belong together.
-    #[error(
-        "{key} is not the key of the certificate in {chain} ({source}): give the files of one pair with --tls-cert and --tls-key"
-    )]
+    #[error("{key} is not the key of the certificate in {chain} ({source}): {}", .origin.remedy())]
     NoPair {
         /// The certificate's file.
         chain: PathBuf,
         /// The key's.
         key: PathBuf,
+        /// Whose they are.
+        origin: Origin,
         /// What rustls says.
         source: rustls::Error,
     },
@@ -70,13 +72,30 @@ pub enum CertificateError {
     Make(#[from] rcgen::Error),
 }
 
+/// Where a certificate and its key come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The depot's owner has named them.
+    Given,
+    /// The depot has made them.
+    Kept,
+}
+
+impl Origin {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Given => "give the files of one pair with --tls-cert and --tls-key",
+            Self::Kept => {
+                "put tls-cert.pem and tls-key.pem back from one backup, or remove both, and give everyone the depot's new address and new links"
+            }
+        }
+    }
+}
+
 impl Certificate {
     /// Reads PEM files that the owner supplies.
     pub fn load(chain_path: &Path, key_path: &Path) -> Result<Self, CertificateError> {
-        let (chain, key) = read_pair(chain_path, key_path)?;
-        CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider()).map_err(|source| {
-            CertificateError::NoPair { chain: chain_path.into(), key: key_path.into(), source }
-        })?;
+        let (chain, key) = read_pair(chain_path, key_path, Origin::Given)?;
         Ok(Self { chain, key, self_signed: false })
     }
 
@@ -89,7 +108,7 @@ impl Certificate {
             (true, false) => return Err(CertificateError::KeyLost { chain: chain_path, key: key_path }),
             (false, _) => make_kept(&chain_path, &key_path)?,
         }
-        let (chain, key) = read_pair(&chain_path, &key_path)?;
+        let (chain, key) = read_pair(&chain_path, &key_path, Origin::Kept)?;
         Ok(Self { chain, key, self_signed: true })
     }
 
@@ -110,10 +129,11 @@ impl Certificate {
 fn read_pair(
     chain_path: &Path,
     key_path: &Path,
+    origin: Origin,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
     let read =
         |path: &Path| fs::read(path).map_err(|source| CertificateError::File { path: path.into(), source });
-    let pem = |path: &Path, expected| CertificateError::Pem { path: path.into(), expected };
+    let pem = |path: &Path, expected| CertificateError::Pem { path: path.into(), expected, origin };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&read(chain_path)?)
         .collect::<Result<_, _>>()
         .map_err(|_| pem(chain_path, "certificates"))?;
@@ -121,6 +141,9 @@ fn read_pair(
         return Err(pem(chain_path, "certificates"));
     }
     let key = PrivateKeyDer::from_pem_slice(&read(key_path)?).map_err(|_| pem(key_path, "a private key"))?;
+    CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider()).map_err(|source| {
+        CertificateError::NoPair { chain: chain_path.into(), key: key_path.into(), origin, source }
+    })?;
     Ok((chain, key))
 }
 
@@ -200,5 +223,21 @@ mod tests {
         assert!(Certificate::load(&chain, &one.path().join("tls-key.pem")).is_ok());
         let refused = Certificate::load(&chain, &key).err().unwrap().to_string();
         assert!(refused.contains(key.to_str().unwrap()) && refused.contains("--tls-key"), "{refused}");
+    }
+
+    /// Of the one no file was named, of the other flags that nobody had given.
+    #[test]
+    fn a_kept_key_that_is_anothers_or_empty_is_named_and_to_be_put_back() {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for dir in [&one, &other] {
+            Certificate::kept_in(dir.path()).unwrap();
+        }
+        let key = one.path().join("tls-key.pem");
+        for content in [fs::read(other.path().join("tls-key.pem")).unwrap(), vec![]] {
+            fs::write(&key, content).unwrap();
+            let refused = Certificate::kept_in(one.path()).err().unwrap().to_string();
+            assert!(refused.contains(key.to_str().unwrap()) && refused.contains("backup"), "{refused}");
+            assert!(!refused.contains("--tls"), "{refused}");
+        }
     }
 }

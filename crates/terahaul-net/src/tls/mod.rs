@@ -6,7 +6,7 @@ mod handshake;
 mod pin;
 mod records;
 
-pub use certificate::{Certificate, CertificateError};
+pub use certificate::{Certificate, CertificateError, Origin};
 pub use config::{ClientTls, ServerTls, TlsConfigError};
 pub use handshake::{Established, Handshake, HandshakeError, Progress};
 pub use pin::{Fingerprint, FingerprintError};

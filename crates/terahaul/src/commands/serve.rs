@@ -127,13 +127,20 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
-        DepotError::Locked(_) | DepotError::Newer | DepotError::NoDatabase(_) => Exit::Usage,
+        DepotError::Locked(_)
+        | DepotError::Newer
+        | DepotError::NoDatabase(_)
+        | DepotError::ShortKey { .. } => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
         DepotError::Store(StoreError::Denied(_)) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
     };
-    Failure { exit, code: error.code().name().to_owned(), message: error.to_string() }
+    match error.code() {
+        // To a request it is the depot's own trouble; whoever starts one has named what cannot be used.
+        ApiCode::Internal if exit == Exit::Usage => Failure::usage(error),
+        code => Failure { exit, code: code.name().to_owned(), message: error.to_string() },
+    }
 }
 
 fn serve_failure(error: &ServeError) -> Failure {
@@ -174,6 +181,17 @@ mod tests {
             assert!(full.message.contains("free some space"), "{}", full.message);
             let file = CertificateError::File { path: "keys/tls-key.pem".into(), source: kind.into() };
             assert_eq!(serve_failure(&file.into()).exit, Exit::NoSpace);
+        }
+    }
+
+    /// It was called internal, where a port that is in use is not.
+    #[test]
+    fn a_data_folder_that_cannot_be_used_is_called_so_to_scripts() {
+        let no_place =
+            DepotError::Io { what: "making x".into(), source: std::io::ErrorKind::ReadOnlyFilesystem.into() };
+        for error in [DepotError::Locked("x".into()), no_place] {
+            let refused = depot_failure(&error);
+            assert_eq!((refused.exit, &*refused.code), (Exit::Usage, "usage"), "{error}");
         }
     }
 

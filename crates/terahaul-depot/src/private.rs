@@ -1,0 +1,64 @@
+//! What is for the depot's user alone. It is made so; a restore without modes, or a `chmod -R`, may have left it otherwise.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What a group and all others may do.
+const OTHERS: u32 = 0o077;
+
+/// Takes a file or folder away from everyone but its owner, where there is one. Somebody else's cannot be, and is no reason not to start.
+pub(crate) fn keep_private(path: &Path) {
+    match close_to_others(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let path = path.display();
+            tracing::warn!(
+                "{path} is open to others than the depot's user, which could not be changed ({error}): run chmod go= {path} as whom it belongs to"
+            );
+        }
+        _ => {}
+    }
+}
+
+/// The same of a folder and what is in it.
+pub(crate) fn keep_folder_private(folder: &Path) {
+    keep_private(folder);
+    for inside in fs::read_dir(folder).into_iter().flatten().flatten() {
+        keep_private(&inside.path());
+    }
+}
+
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = path.metadata()?.permissions().mode();
+    if mode & OTHERS == 0 {
+        Ok(())
+    } else {
+        fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Depot, DepotConfig};
+
+    /// Whoever could enter the folder had the depot's keys and all names in it, start after start.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_restore_without_modes_left_open_is_private_once_the_depot_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Depot::open(DepotConfig::new(folder.path()));
+        open().await.unwrap().close().await;
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("keys/tls-key.pem"), "of another module").unwrap();
+        let secret =
+            ["keys", "keys/depot.secret", "keys/signing.seed", "keys/tls-key.pem", "depot.db", "depot.lock"];
+        let mode = |name: &&str| at(name).metadata().unwrap().permissions().mode() & 0o777;
+        for name in secret {
+            fs::set_permissions(at(name), Permissions::from_mode(mode(&name) | 0o044)).unwrap();
+        }
+        let _depot = open().await.unwrap();
+        assert_eq!(secret.each_ref().map(mode), [0o700, 0o600, 0o600, 0o600, 0o600, 0o600]);
+        assert_eq!(mode(&"depot.db-wal"), 0o600);
+    }
+}
