@@ -185,7 +185,8 @@ impl<'a> Item<'a> {
 
 /// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, control characters,
 /// which `unzip` leaves out, `%0A`, a backslash, which some take for a separator, `%5C`, a semicolon before what could be a version's number,
-/// which `unzip` leaves out with it, `%3B`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names
+/// which `unzip` leaves out with it, `%3B`, the colon of what could be a drive's letter at the beginning of a path, which `bsdtar` leaves out,
+/// `%3A`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names
 /// never become the same, and a folder has one name in all of its files' paths.
 fn utf8_name(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
@@ -194,11 +195,20 @@ fn utf8_name(path: &[u8]) -> Vec<u8> {
             out.push(b'/');
         }
         let (named, version) = name.split_at(version_at(name).unwrap_or(name.len()));
+        let drive = if at == 0 { drive_of(named) } else { None };
         let is_plain = std::str::from_utf8(named).is_ok() && !named.iter().any(is_read_otherwise);
-        if is_plain && version.is_empty() && !looks_escaped(name) {
+        if is_plain && version.is_empty() && drive.is_none() && !looks_escaped(name) {
             out.extend_from_slice(name);
             continue;
         }
+        let named = match drive {
+            Some((letter, rest)) => {
+                out.push(letter);
+                escape(b':', &mut out);
+                rest
+            }
+            None => named,
+        };
         for chunk in named.utf8_chunks() {
             for byte in chunk.valid().as_bytes() {
                 match *byte == b'%' || is_read_otherwise(byte) {
@@ -214,6 +224,14 @@ fn utf8_name(path: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// The letter of what could be a drive, and what follows its colon.
+fn drive_of(name: &[u8]) -> Option<(u8, &[u8])> {
+    match name {
+        [letter, b':', rest @ ..] if letter.is_ascii_alphabetic() => Some((*letter, rest)),
+        _ => None,
+    }
 }
 
 /// Where a name ends in a semicolon and digits, or in a semicolon, as names of OpenVMS and of ISO 9660 do.
@@ -311,6 +329,9 @@ mod tests {
     #[test]
     fn names_that_not_every_program_reads_alike_stay_apart() {
         assert_eq!(utf8_name(b"100%"), b"100%");
+        assert_eq!(utf8_name(b"z:/b:;1"), b"z%3A/b:%3B1", "bsdtar makes b of z:/b");
+        assert_eq!(utf8_name(b"C:%/1:b"), b"C%3A%25/1:b");
+        assert_eq!(utf8_name(b"1:b/c:d"), b"1:b/c:d", "that is no drive");
         assert_eq!(utf8_name(b"a\nb/\x7f\x01%"), b"a%0Ab/%7F%01%25", "unzip makes ab of it");
         assert_eq!(utf8_name(br"..\x%"), b"..%5Cx%25");
         assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());

@@ -20,4 +20,4 @@ pub(crate) use plan::{Plan, plan};
 pub(crate) use stream::stream;
 
 /// Counts up when the bytes that are made of the same transfer change.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
