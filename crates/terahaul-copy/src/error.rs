@@ -169,7 +169,7 @@ pub enum CopyError {
     #[error(transparent)]
     Rule(#[from] terahaul_tree::RuleError),
     /// The destination cannot be opened.
-    #[error(transparent)]
+    #[error("{0}{place}", place = other_place(.0))]
     Open(#[from] terahaul_tree::OpenError),
     /// What arrived cannot be given its names.
     #[error(transparent)]
@@ -269,6 +269,18 @@ impl From<ClientError> for CopyError {
             },
             error => Self::Client(error),
         }
+    }
+}
+
+/// Who may not write to the destination itself may still write to a folder in it.
+fn other_place(error: &terahaul_tree::OpenError) -> &'static str {
+    match error {
+        terahaul_tree::OpenError::Unwritable { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            ", or have what is not complete kept in a folder in it that you may write to (--partial-dir FOLDER/.part)"
+        }
+        _ => "",
     }
 }
 

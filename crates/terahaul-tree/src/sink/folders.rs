@@ -57,12 +57,15 @@ impl TreeSink {
         let (_, name) = split(path);
         fault::name(name)?;
         let known = self.known_of(folder);
-        let there = if known.is_some_and(|(there, _)| !there) { None } else { self.status_there(path) };
+        let is_new = known.as_ref().is_some_and(|known| known.is_wanted && !known.was_there);
+        let there = if is_new { None } else { self.status_there(path) };
         let mode = match (&there, known) {
             (Some(there), _) => mode_of(there),
-            // It has gone since it was looked at.
-            (None, Some((true, mode))) => mode,
-            (None, Some((false, _)) | None) => 0,
+            // It gets its own once all is in it.
+            (None, Some(Known { is_wanted: true, was_there: false, .. })) => 0,
+            // It has gone since it was looked at, or only leads to what is wanted.
+            (None, Some(Known { mode, .. })) => mode,
+            (None, None) => 0o777,
         };
         let mode = PRIVATE | mode & 0o777;
         let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
@@ -88,13 +91,14 @@ impl TreeSink {
         renamed
     }
 
-    /// Of a folder that is an entry: whether the receiving folder had it, and the permission bits that it has at the sender.
-    fn known_of(&self, folder: FolderId) -> Option<(bool, u32)> {
+    /// What is known of a folder that is an entry.
+    fn known_of(&self, folder: FolderId) -> Option<Known> {
         let manifest = self.manifest();
         let (parent, name) = manifest.table.folder(folder);
         let entry = manifest.table.find_in(parent, name)?;
         let row = manifest.table.row(entry)?;
-        Some((manifest.marks[entry.0 as usize].there, self.applied_mode(row.mode)))
+        let mark = &manifest.marks[entry.0 as usize];
+        Some(Known { is_wanted: !mark.unwanted, was_there: mark.there, mode: self.applied_mode(row.mode) })
     }
 
     /// What is at `path` in the receiving folder, if that is a folder.
@@ -115,6 +119,15 @@ impl TreeSink {
         };
         Ok((self.staged_folder(folder)?, name))
     }
+}
+
+/// A folder that is an entry.
+struct Known {
+    is_wanted: bool,
+    /// The receiving folder had it.
+    was_there: bool,
+    /// The permission bits that it has at the sender, as far as they are applied.
+    mode: u32,
 }
 
 /// A staged folder on its way to its place.

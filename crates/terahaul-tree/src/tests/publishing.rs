@@ -132,6 +132,35 @@ fn failed_and_declined_entries_are_not_published() {
     assert_eq!(paths, [&b"t"[..], b"t/sub", b"t/sub/c"]);
 }
 
+/// They stayed closed to all but their owner, for good: nobody gave them what is given to those that are received.
+#[test]
+fn folders_on_the_way_to_what_is_received_are_as_open_as_others() {
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for has_entries in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        plant(&at("from"), &[("t/sub/b", b"content")]);
+        let mut entries = Sender::of(at("from/t")).entries();
+        entries.retain(|entry| has_entries || entry.kind != EntryKind::Directory);
+        let (sink, journal) = receiver(&at("to"), &entries);
+        let mut layout = Layout::new();
+        for (index, entry) in (0..).map(EntryIndex).zip(&entries) {
+            layout.append(entry.file_size()).unwrap();
+            if entry.kind == EntryKind::Directory {
+                sink.decline(index);
+            }
+        }
+        layout.seal();
+        write_block(&sink, &layout.shape(BlockNumber(0)).unwrap(), b"content").unwrap();
+        drop(journal);
+        sink.publish(Overwrite::Refuse).unwrap();
+        std::fs::create_dir(at("made")).unwrap();
+        for path in ["to/t", "to/t/sub"] {
+            assert_eq!(mode(&at(path)), mode(&at("made")), "{path}, as entries: {has_entries}");
+        }
+    }
+}
+
 #[test]
 fn what_is_there_already_is_known_before_it_is_received() {
     let dir = tempfile::tempdir().unwrap();
