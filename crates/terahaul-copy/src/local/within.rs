@@ -60,12 +60,7 @@ pub(super) fn refuse(
     let sources: Vec<_> = sources.iter().filter_map(|source| Source::of(source, filter)).collect();
     let above: Vec<_> = into.ancestors().map(|folder| (folder, identity(folder))).collect();
     for source in sources.iter().filter(|source| source.is_folder) {
-        // One that is mounted at two places has two paths.
-        let found = identity(&source.real);
-        let is_source =
-            |(folder, id): &&(&Path, _)| *folder == source.real || found.is_some() && *id == found;
-        let below = above.iter().find(is_source).and_then(|(folder, _)| into.strip_prefix(folder).ok());
-        if below.is_some_and(|below| {
+        if below(source, &above).is_some_and(|below| {
             below.as_os_str().is_empty() || admits(filter, source.path(below), source.kind())
         }) {
             return Err(CopyError::IntoItself(source.typed.clone()));
@@ -91,8 +86,25 @@ fn removed<'a>(sources: &'a [Source<'a>], into: &Path, filter: &Filter) -> Optio
     })
 }
 
-/// By which a folder is known, whatever its path.
-fn identity(folder: &Path) -> Option<(u64, u64)> {
+/// Where in the source the first of these folders lies, each of which is in the next. A source that is mounted at two places has two paths; what
+/// is mounted in it at one of them is not in it at the other.
+fn below<'a>(source: &Source<'_>, above: &[(&'a Path, Option<Identity>)]) -> Option<&'a Path> {
+    let &(into, _) = above.first()?;
+    if let Ok(below) = into.strip_prefix(&source.real) {
+        return Some(below);
+    }
+    let found = identity(&source.real)?;
+    let (folder, _) = above.iter().find(|(_, id)| *id == Some(found))?;
+    // Of those that are there.
+    let &(deepest, id) = above.iter().find(|(_, id)| id.is_some())?;
+    let is_in_it = identity(&source.real.join(deepest.strip_prefix(folder).ok()?)) == id;
+    into.strip_prefix(folder).ok().filter(|_| is_in_it)
+}
+
+/// By which a folder is known, whatever its path: its file system's number, and its own there.
+type Identity = (u64, u64);
+
+fn identity(folder: &Path) -> Option<Identity> {
     folder.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 

@@ -181,13 +181,13 @@ impl Fill for DepotFill {
             if matches!(error.code(), ApiCode::QuotaExceeded | ApiCode::DiskFull | ApiCode::TooLarge) {
                 self.refused.for_room.store(true, Ordering::Relaxed);
             }
-            return Err(wire(error));
+            return Err(wire(meanwhile(error)));
         }
         Ok(Appended { end, ..Appended::default() })
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {
-        self.live.fail_entries(failures).await.map_err(wire)
+        self.live.fail_entries(failures).await.map_err(meanwhile).map_err(wire)
     }
 
     fn told_of_disk(&self, error: WireError) -> WireError {
@@ -208,6 +208,14 @@ impl Fill for DepotFill {
     }
 }
 
+/// It was open when the session began: the sender, which comes again, finds what became of it.
+fn meanwhile(error: DepotError) -> DepotError {
+    match error {
+        DepotError::NotOpen => DepotError::Closed,
+        error => error,
+    }
+}
+
 pub(super) fn word(finished: &Finished) -> Result<SignedWord, DepotError> {
     let said = serde_json::to_vec(&finished.statement)
         .map_err(|error| DepotError::Damaged(format!("a statement cannot be written: {error}")))?;
@@ -216,7 +224,7 @@ pub(super) fn word(finished: &Finished) -> Result<SignedWord, DepotError> {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::ByteCount;
+    use terahaul_core::{ByteCount, EntryIndex, FailureCause};
 
     use super::*;
     use crate::fixture::Fixture;
@@ -233,6 +241,21 @@ mod tests {
             assert!(told.message.contains("the depot's owner") && told.retry, "{}", told.message);
             assert_eq!(told.code, code);
         }
+    }
+
+    /// It was told that another had taken the transfer over.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sender_whose_transfer_is_removed_while_it_declares_comes_again() {
+        let fixture = Fixture::new().await;
+        let caller = Caller::Token(fixture.owner.clone());
+        let asked = OpenSend { name: "name".into(), ..OpenSend::default() };
+        let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        fixture.depot.delete_transfer(&caller, fill.live.id()).await.unwrap();
+        let empty = Batch { first: EntryIndex(0), entries: Vec::new(), seal: true };
+        let looked = fill.look(empty).await.unwrap();
+        assert!(fill.append(looked).await.unwrap_err().retry);
+        let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+        assert!(fill.fail(vec![EntryFailure { entry, cause, detail }]).await.unwrap_err().retry);
     }
 
     /// It was taken for the one to go on with, of which its client knew nothing, and which took nothing more.

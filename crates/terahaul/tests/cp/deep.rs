@@ -110,6 +110,17 @@ fn a_source_that_is_mounted_at_its_destination_is_not_copied_into_itself() {
     assert_eq!((ran.code, ran.last_line()), (0, "3"), "{ran:?}");
 }
 
+/// As it is done to copy what lies under mounts.
+#[test]
+fn a_source_is_not_refused_for_what_is_mounted_in_it_elsewhere() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "mkdir -p root/backup plain; echo 1 > root/file; mount --bind root plain; \
+                  mount -t tmpfs tmpfs root/backup; \"$0\" cp plain/ root/backup/new; \
+                  cat root/backup/new/file; ls root/backup/new/backup | wc -l";
+    let Some(ran) = in_a_namespace(home.path(), script) else { return };
+    assert_eq!((ran.code, ran.last_line()), (0, "0"), "{ran:?}");
+}
+
 const MOUNTS: usize = 40;
 
 /// Runs a shell script in a namespace of its own in which what it mounts is gone with it; `None` where that may not be.
