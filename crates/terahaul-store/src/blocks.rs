@@ -99,6 +99,16 @@ pub enum SinkError {
         "the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only"
     )]
     Denied(#[source] io::Error),
+    /// The same of one place in it.
+    #[error(
+        "{path} cannot be written ({source}): check the permissions of the folder that it is in, and that it is not read-only, then run the same command again"
+    )]
+    DeniedAt {
+        /// What was to be written.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Nothing is wrong with the disk: no more files can be open.
     #[error(
         "the files that are received cannot be opened ({0}): {remedy}, then run the same command again",
@@ -159,9 +169,10 @@ impl SinkError {
                 Self::Gone { path: path(), source }
             }
             Self::Io(source) => Self::At { path: path(), source },
+            Self::Denied(source) => Self::DeniedAt { path: path(), source },
             named @ (Self::Full(_)
             | Self::TooLong(_)
-            | Self::Denied(_)
+            | Self::DeniedAt { .. }
             | Self::TooManyFiles(_)
             | Self::Tampered { .. }
             | Self::At { .. }

@@ -74,6 +74,13 @@ mod tests {
         }
     }
 
+    /// The receiving folder was blamed, which could be written to.
+    #[test]
+    fn who_may_not_write_at_one_place_is_told_where() {
+        let said = SinkError::from(io::Error::from(Errno::ACCESS)).at(|| "folder/file".into()).to_string();
+        assert!(said.starts_with("folder/file cannot be written") && !said.contains("receiving"), "{said}");
+    }
+
     #[test]
     fn a_disk_is_not_to_be_checked_where_somebody_removed_what_had_arrived() {
         let said = SinkError::from(io::Error::from(Errno::NOENT)).at(|| "folder/file".into()).to_string();

@@ -356,6 +356,7 @@ impl TreeSink {
             SinkError::Full(_)
             | SinkError::TooLong(_)
             | SinkError::Denied(_)
+            | SinkError::DeniedAt { .. }
             | SinkError::TooManyFiles(_)
             | SinkError::Tampered { .. }
             | SinkError::At { .. }

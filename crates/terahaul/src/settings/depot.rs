@@ -64,7 +64,8 @@ impl DepotSettings {
         let from_environment =
             environment.url.as_deref().map(|url| named(url, "TERAHAUL_URL")).transpose()?;
         let wanted = match to {
-            Some(url) => Some(named(url, "--to")?),
+            // By an option, or as a source or destination of `cp`.
+            Some(url) => Some(url.parse::<Endpoint>().map_err(Failure::usage)?),
             None => from_environment.clone(),
         };
         let Some(mut endpoint) = wanted else {

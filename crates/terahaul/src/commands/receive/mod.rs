@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use terahaul_core::Hash;
 use terahaul_net::client::{Client, Offer, Progress, ReceiveWatch, Received, Receiving};
+use terahaul_store::SinkError;
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
@@ -157,9 +158,8 @@ fn open_failure(error: &OpenError) -> Failure {
 fn publish_failure(error: &PublishError, output: &Output) -> Failure {
     match error {
         PublishError::Collisions(collisions) => came_in_the_way(collisions, output),
-        PublishError::Sink(terahaul_store::SinkError::Full(_)) => {
-            Failure::new(Exit::NoSpace, error.to_string())
-        }
+        PublishError::Sink(SinkError::Full(_)) => Failure::new(Exit::NoSpace, error.to_string()),
+        PublishError::Sink(SinkError::Denied(_) | SinkError::DeniedAt { .. }) => Failure::usage(error),
         _ => Failure::new(Exit::Unexpected, error.to_string()),
     }
 }
