@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::{AtFlags, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
@@ -51,13 +51,14 @@ impl TreeSink {
     }
 
     /// Makes the folder at `path`, in `parent`. One that stands for a folder of the receiving folder has its permission bits, as far as
-    /// the umask leaves them: should that one be removed before the end, it gets its name. What is made in it gets the group that it would
-    /// get there.
+    /// the umask leaves them: should that one be removed before the end, it gets its name. One that only leads to what is wanted gets no others
+    /// later: those of the sender, as each entry has them, or where it is none what the umask leaves of all. What is made in it gets the group
+    /// that it would get there.
     fn make_staged_folder(&self, folder: FolderId, parent: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
         let (_, name) = split(path);
         fault::name(name)?;
         let known = self.known_of(folder);
-        let is_new = known.as_ref().is_some_and(|known| known.is_wanted && !known.was_there);
+        let is_new = known.is_some_and(|known| known.is_wanted && !known.was_there);
         let there = if is_new { None } else { self.status_there(path) };
         let mode = match (&there, known) {
             (Some(there), _) => mode_of(there),
@@ -68,8 +69,14 @@ impl TreeSink {
             (None, None) => 0o777,
         };
         let mode = PRIVATE | mode & 0o777;
+        let leads = there.is_none() && known.is_some_and(|known| !known.is_wanted && !known.was_there);
         let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
-            return make_open(parent, name, mode);
+            make_open(parent, name, mode)?;
+            if leads {
+                let mode = Mode::from_raw_mode(mode as _);
+                rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
+            }
+            return Ok(());
         };
         // Elsewhere first: whoever finds it in its place may make files in it at once.
         let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,6 +129,7 @@ impl TreeSink {
 }
 
 /// A folder that is an entry.
+#[derive(Clone, Copy)]
 struct Known {
     is_wanted: bool,
     /// The receiving folder had it.
