@@ -90,7 +90,7 @@ impl Places {
 /// What was found out about an entry's place.
 enum Seen {
     Decided(Decision),
-    /// The place of another name of a file, and what is there.
+    /// The place of another name of a file, which is to be written there unless what is there is that file by itself.
     Name {
         decision: Decision,
         found: Found,
@@ -325,12 +325,15 @@ impl<'a> Look<'a> {
         };
         let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
         let found = self.survey.found(yielding, status, &stat, entry)?;
-        let differs = self.survey.compare(entry, wanted, folder, name, &stat)?;
+        let differs = || self.survey.compare(entry, wanted, folder, name, &stat);
         if let Some(first) = self.survey.first_name(entry) {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
-            let decision = decide_name(entry, Some(&found), linked, rules);
-            return Ok(Seen::Name { decision, found, differs });
+            return Ok(match decide_name(entry, Some(&found), linked, rules) {
+                decision @ Decision::Write(_) => Seen::Name { decision, found, differs: differs()? },
+                decision => Seen::Decided(decision),
+            });
         }
+        let differs = differs()?;
         let decision = decide(entry, Some(&found), differs, rules);
         self.survey.note_yielding(entry, &found, decision, &self.survey.yielding);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
