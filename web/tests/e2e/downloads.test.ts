@@ -3,9 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TestContext, test } from "node:test";
 import type { Locator, Page } from "playwright-core";
-import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "./browser";
-import { atEnd } from "./files";
+import { depotInMemory } from "./in_memory";
 import { signIn } from "./steps";
 
 const CONTENT = "ten bytes.";
@@ -13,12 +11,7 @@ const FILE = { kind: "file", size: CONTENT.length, mtime: 0, mtime_nanos: 0, mod
 
 /** A depot with a finished transfer of one file, and what a browser downloads and asks for. */
 async function setUp(t: TestContext) {
-  const depot = await FakeDepot.start();
-  const { context, page, complaints, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, context, page, complaints } = await depotInMemory(t);
   const transfer = depot.create("study", 7);
   transfer.entries.push({ ...FILE, entry: 0, path: "notes.txt" });
   transfer.blocks.set(0, Buffer.from(CONTENT));

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { FakeDepot } from "../fake/depot";
-import { drop, openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { drop } from "./browser";
+import { scratch, write } from "./files";
+import { depotInMemory } from "./in_memory";
 import { signIn } from "./steps";
 
 declare global {
@@ -16,12 +16,7 @@ declare global {
 
 async function setUp(t: TestContext) {
   const folder = await scratch(t);
-  const depot = await FakeDepot.start();
-  const { page, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, page } = await depotInMemory(t);
   await write(folder, { "set/one": 10, "set/two": 10 });
   await mkdir(join(folder, "empty"));
   await signIn(page, depot);

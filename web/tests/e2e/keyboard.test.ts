@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Locator, Page, Route } from "playwright-core";
-import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { scratch, write } from "./files";
+import { depotInMemory } from "./in_memory";
 import { answerFolderPicker, arrived, signIn, startSending } from "./steps";
 
 /** More than are seen at once, with the margins. */
@@ -13,12 +12,7 @@ const COUNT = 40;
 
 async function setUp(t: TestContext) {
   const folder = await scratch(t);
-  const depot = await FakeDepot.start();
-  const { page, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, page } = await depotInMemory(t);
   const names = Array.from({ length: COUNT }, (_, at) => `file ${at}.txt`);
   await write(folder, Object.fromEntries(names.map((name) => [name, 100])));
   await signIn(page, depot);

@@ -2,18 +2,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { scratch, write } from "./files";
+import { depotInMemory } from "./in_memory";
 import { arrived, signIn, startSending } from "./steps";
 
 async function setUp(t: TestContext) {
-  const depot = await FakeDepot.start();
-  const { page, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, page } = await depotInMemory(t);
   return { depot, page };
 }
 

@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Page, Route } from "playwright-core";
-import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { scratch, write } from "./files";
+import { depotInMemory } from "./in_memory";
 import { answerFolderPicker, arrived, busyTabs, savedListing, signIn, startSending } from "./steps";
 
 /** Five large files of two blocks each. */
@@ -14,12 +13,7 @@ const LARGE = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`set/${at
 /** A transfer, with the page at its link. */
 async function setUp(t: TestContext, files: Record<string, number> = LARGE) {
   const folder = await scratch(t);
-  const depot = await FakeDepot.start();
-  const { context, page, complaints, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, context, page, complaints } = await depotInMemory(t);
   await write(folder, files);
   await answerFolderPicker(page);
   await signIn(page, depot);

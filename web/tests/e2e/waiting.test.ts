@@ -4,10 +4,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Page } from "playwright-core";
-import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { startDepot } from "./depot";
 import { atEnd, content, listing, scratch, write } from "./files";
+import { depotInMemory } from "./in_memory";
 import { Line } from "./line";
 import { answerFolderPicker, arrived, savedListing, sendPart, signIn } from "./steps";
 
@@ -89,12 +89,7 @@ const FILE = { kind: "file", mtime: 0, mtime_nanos: 0, mode: 0o644, address: nul
 
 /** A transfer in a depot in memory that nobody sends, at which a recipient looks. */
 async function setUpOpen(t: TestContext, ...paths: string[]) {
-  const depot = await FakeDepot.start();
-  const { page, complaints, close } = await openBrowser();
-  atEnd(t, async () => {
-    await close();
-    depot.close();
-  });
+  const { depot, page, complaints } = await depotInMemory(t);
   const transfer = depot.create("set", 7);
   const add = (path: string, size = 10) => transfer.entries.push({ ...FILE, entry: transfer.entries.length, path, size });
   for (const path of paths) add(path);

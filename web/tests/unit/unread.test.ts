@@ -57,18 +57,24 @@ function oneFile(t: TestContext) {
   return { clock, upload, sources };
 }
 
-test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
-  const { clock, upload, sources } = oneFile(t);
-  let reads = 0;
-  t.mock.method(sources, "body", () => (reads++, Promise.reject(new Error("no"))));
+/** A courier that pauses with what it refuses. */
+function pausing(upload: Upload, sources: Sources, hashers: HashPool | null) {
   const refused: DepotError[] = [];
-  const courier: Courier = new Courier(upload, sources, null, {
+  const courier: Courier = new Courier(upload, sources, hashers, {
     failed: () => assert.fail("no file is to blame"), reported: async () => true, changed: () => {}, answered: () => {},
     refused: (error) => {
       refused.push(error);
       courier.pause();
     },
   });
+  return { courier, refused };
+}
+
+test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
+  const { clock, upload, sources } = oneFile(t);
+  let reads = 0;
+  t.mock.method(sources, "body", () => (reads++, Promise.reject(new Error("no"))));
+  const { courier, refused } = pausing(upload, sources, null);
   courier.pump();
   while (refused.length === 0) {
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -90,14 +96,7 @@ function withoutWorkers(t: TestContext) {
     return new Response(null, { status: script.status });
   });
   const hashers = { hash: () => Promise.reject(new WorkerFailed("no")) } as unknown as HashPool;
-  const refused: DepotError[] = [];
-  const courier: Courier = new Courier(upload, sources, hashers, {
-    failed: () => assert.fail("no file is to blame"), reported: async () => true, changed: () => {}, answered: () => {},
-    refused: (error) => {
-      refused.push(error);
-      courier.pause();
-    },
-  });
+  const { courier, refused } = pausing(upload, sources, hashers);
   t.after(() => courier.close());
   const pass = async (milliseconds: number) => {
     clock.now += milliseconds;

@@ -229,13 +229,19 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    /// It was told to check its own disk, or the permissions of its own folder.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_sender_is_told_that_it_is_the_depots_disk_that_failed() {
+    /// A sender that has begun a transfer.
+    async fn sending() -> (Fixture, Caller, DepotFill) {
         let fixture = Fixture::new().await;
         let caller = Caller::Token(fixture.owner.clone());
         let asked = OpenSend { name: "name".into(), ..OpenSend::default() };
         let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        (fixture, caller, fill)
+    }
+
+    /// It was told to check its own disk, or the permissions of its own folder.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sender_is_told_that_it_is_the_depots_disk_that_failed() {
+        let (_fixture, _, fill) = sending().await;
         for code in [ErrorCode::DiskFull, ErrorCode::Internal] {
             let told = fill.told_of_disk(WireError::passing(code, "writing failed: check the disk"));
             assert!(told.message.contains("the depot's owner") && told.retry, "{}", told.message);
@@ -246,10 +252,7 @@ mod tests {
     /// It was told that another had taken the transfer over.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_sender_whose_transfer_is_removed_while_it_declares_comes_again() {
-        let fixture = Fixture::new().await;
-        let caller = Caller::Token(fixture.owner.clone());
-        let asked = OpenSend { name: "name".into(), ..OpenSend::default() };
-        let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        let (fixture, caller, fill) = sending().await;
         fixture.depot.delete_transfer(&caller, fill.live.id()).await.unwrap();
         let empty = Batch { first: EntryIndex(0), entries: Vec::new(), seal: true };
         let looked = fill.look(empty).await.unwrap();
