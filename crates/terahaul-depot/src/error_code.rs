@@ -88,7 +88,7 @@ impl ApiCode {
             Self::NotFinished => ("not_finished", Http::CONFLICT, Wire::WrongState),
             Self::Incomplete => ("incomplete", Http::CONFLICT, Wire::WrongState),
             Self::SenderReplaced => ("sender_replaced", Http::CONFLICT, Wire::WrongState),
-            Self::Closed => ("closed", Http::CONFLICT, Wire::WrongState),
+            Self::Closed => ("closed", Http::CONFLICT, Wire::Unavailable),
             Self::EntryFailed => ("entry_failed", Http::GONE, Wire::WrongState),
             Self::ManifestConflict => ("manifest_conflict", Http::CONFLICT, Wire::ManifestConflict),
             Self::DuplicatePath => ("duplicate_path", Http::CONFLICT, Wire::ManifestConflict),

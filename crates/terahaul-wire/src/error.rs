@@ -36,7 +36,7 @@ pub enum ErrorCode {
     /// The depot failed; trying again later can help.
     #[n(9)]
     Internal,
-    /// The depot is stopping, or has as many sessions as it takes; reconnect in a moment.
+    /// The depot is stopping, has as many sessions as it takes, or has closed the transfer in this moment; reconnect soon.
     #[n(10)]
     Unavailable,
     /// Content does not match what was declared or sent before.

@@ -108,28 +108,21 @@ impl Persistence {
     }
 }
 
-/// What a depot says of a transfer that was closed in this moment, as it is finished, removed or loaded anew: its sender opens it, or another,
-/// at once. To a receiver it says the same of one that is still sent, which may take days.
-pub(crate) const CLOSED: Option<ErrorCode> = Some(ErrorCode::WrongState);
-
-/// Opens a transfer's first session. A depot that has too many of this address, or of all, says that this passes, and so it does where one
-/// was there and is gone, as it may only begin anew, or says `passing`; whatever else it says is for the caller to hear at once. Of the far
-/// side of a copy other ways are tried instead.
+/// Opens a transfer's first session. A depot that has too many of this address, or of all, or has closed the transfer in this moment, says
+/// that it is unavailable, which passes, and so it does where one was there and is gone, as it may only begin anew; whatever else it says is
+/// for the caller to hear at once. Of the far side of a copy other ways are tried instead.
 pub(crate) async fn first_session<T, F: Future<Output = Result<T, ClientError>>>(
     client: &Client,
-    passing: Option<ErrorCode>,
     open: impl FnMut() -> F,
 ) -> Result<T, ClientError> {
-    let time = match client.placement {
-        Placement::Declared => PLACE,
-        Placement::Accepted => Duration::ZERO,
-    };
-    first_session_within(time, passing, open).await
+    match client.placement {
+        Placement::Declared => first_session_within(PLACE, open).await,
+        Placement::Accepted => first_session_within(Duration::ZERO, open).await,
+    }
 }
 
 async fn first_session_within<T, F: Future<Output = Result<T, ClientError>>>(
     time: Duration,
-    passing: Option<ErrorCode>,
     mut open: impl FnMut() -> F,
 ) -> Result<T, ClientError> {
     let (begun, mut backoff) = (Instant::now(), Backoff::default());
@@ -140,9 +133,7 @@ async fn first_session_within<T, F: Future<Output = Result<T, ClientError>>>(
             opened => return opened,
         };
         let passes = match &error {
-            ClientError::Depot(error) => {
-                error.retry && (error.code == ErrorCode::Unavailable || Some(error.code) == passing)
-            }
+            ClientError::Depot(error) => error.retry && error.code == ErrorCode::Unavailable,
             ClientError::Control(ControlError::Decode(_)) => false,
             ClientError::Control(_) => true,
             ClientError::Unreachable { .. } => was_there,
@@ -189,7 +180,7 @@ mod tests {
     /// How often a session is opened whose first `refusals` attempts end with `error`, and whether it is at last.
     async fn opens(time: Duration, refusals: u32, error: fn() -> ClientError) -> (u32, bool) {
         let mut attempts = 0;
-        let opened = first_session_within(time, CLOSED, || {
+        let opened = first_session_within(time, || {
             attempts += 1;
             std::future::ready(if attempts <= refusals { Err(error()) } else { Ok(()) })
         });
@@ -202,16 +193,13 @@ mod tests {
         let full = || ClientError::Depot(WireError::passing(ErrorCode::Unavailable, "too many"));
         let denied = || ClientError::Depot(WireError::fatal(ErrorCode::Denied, "no such token"));
         let gone = || ClientError::Lost("the disk".into());
-        let closed = || ClientError::Depot(WireError::passing(ErrorCode::WrongState, "closed meanwhile"));
+        let still_sent = || ClientError::Depot(WireError::passing(ErrorCode::WrongState, "still being sent"));
         assert_eq!(opens(PLACE, 2, full).await, (3, true));
         assert_eq!(opens(Duration::ZERO, 2, full).await, (1, false));
         assert_eq!(opens(PLACE, 2, denied).await, (1, false));
         assert_eq!(opens(PLACE, 2, gone).await, (1, false));
-        assert_eq!(opens(PLACE, 2, closed).await, (3, true));
-        // It was told after a minute that it is not finished yet.
-        let still_sent = first_session_within(PLACE, None, || std::future::ready(Err::<(), _>(closed())));
-        let began = tokio::time::Instant::now();
-        assert!(still_sent.await.is_err() && began.elapsed() < Duration::from_secs(1));
+        // A receiver was told after a minute that its transfer is not finished yet, which may take days.
+        assert_eq!(opens(PLACE, 2, still_sent).await, (1, false));
     }
 
     /// Each `send` that was opening its session when the depot was started anew ended at once.
@@ -220,7 +208,7 @@ mod tests {
         let refused = || ClientError::Unreachable { host: "depot".into(), detail: "refused".into() };
         assert_eq!(opens(PLACE, 2, refused).await, (1, false));
         let mut attempts = 0;
-        let opened = first_session_within(PLACE, None, || {
+        let opened = first_session_within(PLACE, || {
             attempts += 1;
             std::future::ready(match attempts {
                 1 => Err(ControlError::Closed.into()),

@@ -149,7 +149,7 @@ pub struct Receiving {
 impl Receiving {
     /// Connects and asks for `transfer`. Nothing is written here yet: a wrong link leaves nothing behind.
     pub async fn open(client: Client, transfer: TransferId, options: Options) -> Result<Self, ClientError> {
-        let (channels, (connection, opened)) = first_session(&client, None, || async {
+        let (channels, (connection, opened)) = first_session(&client, || async {
             let mut channels = Channels::receiving(options);
             let opened = open(&client, transfer, RunList::default(), &mut channels, options).await?;
             Ok((channels, opened))

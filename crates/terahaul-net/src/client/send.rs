@@ -20,7 +20,7 @@ use super::connect::Client;
 use super::error::ClientError;
 use super::open_session::Line;
 use super::paths::PathProgress;
-use super::persistence::{CLOSED, first_session};
+use super::persistence::first_session;
 use super::send_session::{Driver, Opening};
 use crate::channel::Outbound;
 use crate::session::SignedWord;
@@ -218,7 +218,7 @@ impl Sending {
             want_manifest: true,
             ..OpenSend::default()
         };
-        let (commands, shared, (driver, opening, stored)) = first_session(&client, CLOSED, || {
+        let (commands, shared, (driver, opening, stored)) = first_session(&client, || {
             let (commands, receiver) = mpsc::channel(8);
             let shared = Arc::new(Shared::default());
             let (client, open, source) = (client.clone(), open.clone(), Arc::clone(&source));
