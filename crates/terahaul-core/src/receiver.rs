@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | missing | `admit` | arriving (one writer at a time) |
 //! | arriving | `handle_verified` | received |
-//! | arriving | `handle_dropped` (channel died, wrong value) | missing |
+//! | arriving | `handle_dropped` (channel died, wrong value), `handle_closed` | missing |
 //! | received | `poll_sync` takes it into a group | syncing |
 //! | syncing | `handle_synced` | durable |
 //! | syncing | `handle_sync_failed` | received |
@@ -210,6 +210,11 @@ impl Receiver {
     /// An admitted block will not be completed: it may be offered again.
     pub fn handle_dropped(&mut self, block: BlockNumber) {
         self.arriving.remove(&block);
+    }
+
+    /// Nothing is written any more: what was arriving will not be here.
+    pub fn handle_closed(&mut self) {
+        self.arriving.clear();
     }
 
     /// The proof of a block that is received and not yet recorded.

@@ -376,6 +376,7 @@ impl Inbound {
         self.shared.settled.notify_all();
         self.shared.wait_for_writes();
         let mut state = self.shared.state();
+        state.receiver.handle_closed();
         if std::thread::current().id() == self.sync_thread {
             return;
         }

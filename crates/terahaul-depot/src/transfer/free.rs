@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, 0);
     }
 
-    /// A token could fill the disk past its quota with it.
+    /// A token could fill the disk past its quota with it, also by keeping the block's channel open until the transfer was finished.
     #[tokio::test(flavor = "multi_thread")]
     async fn what_was_written_of_a_block_whose_file_fails_is_given_back() {
         let failure = || {
@@ -126,8 +126,8 @@ mod tests {
             if fails_first {
                 live.fail_entries(failure()).await.unwrap();
                 assert!(is_there(), "it is being written");
-                drop(arrival);
                 live.finish().await.unwrap();
+                assert!(arrival.write(&[IoSlice::new(&[7; 1000])]).is_err());
             } else {
                 drop(arrival);
                 assert!(is_there());
