@@ -12,7 +12,7 @@
 
 use terahaul_core::{ByteCount, Entry, EntryKind, Mtime};
 
-use crate::Permissions;
+use crate::{Permissions, Top};
 
 /// What the user asked for about what is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,16 @@ impl Rules {
             Compare::Size | Compare::Content | Compare::Never => 0,
         };
         Leeway { window, even_seconds: self.even_seconds }
+    }
+
+    /// How what is kept beside contents differs.
+    fn compare(&self, (mtime, mode): (Mtime, u32), found: &Found, differs: Differs) -> Changes {
+        Changes {
+            time: !same_time(mtime, found.mtime, self.leeway()),
+            mode: self.permissions == Permissions::Exact && mode != found.mode,
+            other: differs,
+            ..Changes::default()
+        }
     }
 }
 
@@ -275,12 +285,7 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
         return Decision::Refuse(Refused::NewInPlaceOfFolder);
     }
     let leeway = rules.leeway();
-    let changes = Changes {
-        time: !same_time(entry.mtime, found.mtime, leeway),
-        mode: rules.permissions == Permissions::Exact && entry.mode != found.mode,
-        other: differs,
-        ..Changes::default()
-    };
+    let changes = rules.compare((entry.mtime, entry.mode), found, differs);
     match (&entry.kind, &found.kind) {
         (EntryKind::Directory, FoundKind::Folder { .. }) => metadata_of(changes),
         (EntryKind::Symlink { target }, FoundKind::Symlink { target: there }) if target == there => {
@@ -301,6 +306,14 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
             Decision::Refuse(Refused::FolderInTheWay)
         }
         _ => Decision::Write(Changes { kind: true, ..Changes::default() }),
+    }
+}
+
+/// The receiving folder itself, where it becomes what the source is. It is made in any case.
+pub(crate) fn decide_top(top: &Top, found: Option<&Found>, differs: Differs, rules: &Rules) -> Decision {
+    match found {
+        None => Decision::Write(Changes { new: true, ..Changes::default() }),
+        Some(found) => metadata_of(rules.compare((top.mtime, top.mode), found, differs)),
     }
 }
 

@@ -10,21 +10,21 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra};
 
 use crate::beneath::{OpenFolders, Purpose, is_blocked, is_within, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
     Changes, Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
-    is_same,
+    decide_top, is_same,
 };
-use crate::listing::{Status, is_file, is_one, look_at, mode_of};
+use crate::listing::{Status, is_file, is_one, look_at, mode_of, mtime_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
 use crate::publish::in_moving_order;
 use crate::staging::{is_fat, is_unfinished_name};
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
-use crate::{Filter, Keep, Sweep, Sweeping, Swept};
+use crate::{Filter, Keep, Sweep, Sweeping, Swept, Top};
 
 mod alike;
 
@@ -36,6 +36,8 @@ const LEAST_A_THREAD: usize = 64;
 /// The receiving folder as it is now. Nothing is written, and the folder need not exist.
 pub struct Survey {
     root: Option<OwnedFd>,
+    /// As it was before anything was placed in it.
+    root_stat: Option<Stat>,
     rules: Rules,
     keep: Keep,
     /// What its rules leave out stays.
@@ -103,16 +105,19 @@ enum Seen {
 impl Survey {
     /// Looks into `dir` with `threads` threads at once.
     pub fn open(dir: &Path, rules: Rules, keep: Keep, threads: usize) -> Result<Self, SurveyError> {
+        let failed = |errno: Errno| SurveyError::Folder(errno.into());
         let root = match rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty()) {
             Ok(root) => Some(root),
             Err(Errno::NOENT) => None,
-            Err(errno) => return Err(SurveyError::Folder(errno.into())),
+            Err(errno) => return Err(failed(errno)),
         };
+        let root_stat = root.as_ref().map(rustix::fs::fstat).transpose().map_err(failed)?;
         let rules = Rules { even_seconds: root.as_ref().is_some_and(is_fat), ..rules };
         let named = |at| format!("look-{at}");
         let pool = ThreadPoolBuilder::new().num_threads(threads.max(1)).thread_name(named).build();
         Ok(Self {
             root,
+            root_stat,
             rules,
             keep,
             spared: Filter::default(),
@@ -176,6 +181,25 @@ impl Survey {
             decided
         };
         entries.iter().zip(places.0).map(&mut settle).collect()
+    }
+
+    /// What becomes of the receiving folder itself, which `top` is kept of. An error says why its attributes cannot be looked at.
+    pub fn decide_top(&self, top: &Top) -> io::Result<Decision> {
+        let (Some(root), Some(stat)) = (self.root(), &self.root_stat) else {
+            return Ok(decide_top(top, None, Differs::default(), &self.rules));
+        };
+        let user = rustix::process::geteuid();
+        if self.keep == Keep::default() && !user.is_root() && stat.st_uid != user.as_raw() {
+            // Only its owner could give it a time, and nobody has asked for that.
+            return Ok(Decision::Skip(Reason::Exists));
+        }
+        let extra = top.extra.as_deref();
+        let owner = extra.and_then(|extra| extra.owner.as_ref()).filter(|_| self.keep.owner);
+        let wanted = owner.map_or_else(Ids::default, |owner| self.owners.resolve(owner));
+        let differs = self.compare(extra, wanted, root, b".", stat)?;
+        let kind = FoundKind::Folder { yields: false };
+        let found = Found { kind, mtime: mtime_of(stat), mode: mode_of(stat) };
+        Ok(decide_top(top, Some(&found), differs, &self.rules))
     }
 
     /// The receiving folder, if there is one.
@@ -325,7 +349,7 @@ impl<'a> Look<'a> {
         };
         let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
         let found = self.survey.found(yielding, status, &stat, entry)?;
-        let differs = || self.survey.compare(entry, wanted, folder, name, &stat);
+        let differs = || self.survey.compare(entry.extra.as_deref(), wanted, folder, name, &stat);
         if let Some(first) = self.survey.first_name(entry) {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
             return Ok(match decide_name(entry, Some(&found), linked, rules) {
@@ -382,12 +406,12 @@ impl Survey {
                 FoundKind::Folder { yields: stays || self.yields(place)? }
             }
         };
-        Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })
+        Ok(Found { kind, mtime: mtime_of(stat), mode: mode_of(stat) })
     }
 
     fn compare(
         &self,
-        entry: &Entry,
+        extra: Option<&Extra>,
         wanted: Ids,
         folder: BorrowedFd<'_>,
         name: &[u8],
@@ -400,7 +424,7 @@ impl Survey {
             ..Differs::default()
         };
         if keep.xattrs || keep.acls {
-            let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);
+            let wanted = extra.map_or(&[][..], |extra| &extra.xattrs);
             (differs.acl, differs.xattrs) = xattrs::differ(folder, name, wanted, *keep)?;
         }
         Ok(differs)

@@ -3,6 +3,7 @@
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
+use terahaul_core::PrintableText;
 
 use super::lines::LineEnd;
 use super::pattern::{Expression, PatternError, translate};
@@ -102,7 +103,7 @@ impl Rules {
         }
         let mut all = Vec::new();
         for Rule { sense, pattern } in rules {
-            let failed = |source| RuleError::Pattern { pattern: crate::beneath::printable(pattern), source };
+            let failed = |source| RuleError::Pattern { pattern: PrintableText(pattern).to_string(), source };
             all.extend(
                 translate(pattern).map_err(failed)?.into_iter().map(|expression| (expression, *sense)),
             );

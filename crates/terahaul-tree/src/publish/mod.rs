@@ -15,6 +15,7 @@
 mod across;
 mod collisions;
 mod folding;
+mod leading;
 mod left_beside;
 mod left_open;
 mod moves;
@@ -139,6 +140,7 @@ impl TreeSink {
     /// Gives all wanted entries their final names. Their blocks must be durable. Interrupted at any point, it can be
     /// called again, by another process too. The sink is of no more use after it.
     pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {
+        self.want_what_leads();
         let entries = self.entry_count();
         if self.wanted(0..entries).all(|item| item.mark.there) {
             // Nothing was received, so there is nothing to sync.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, Stat};
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
@@ -51,9 +51,8 @@ impl TreeSink {
     }
 
     /// Makes the folder at `path`, in `parent`. One that stands for a folder of the receiving folder has its permission bits, as far as
-    /// the umask leaves them: should that one be removed before the end, it gets its name. One that only leads to what is wanted gets no others
-    /// later: those of the sender, as each entry has them, or where it is none what the umask leaves of all. What is made in it gets the group
-    /// that it would get there.
+    /// the umask leaves them: should that one be removed before the end, it gets its name. One that is no entry gets no others later: it has what
+    /// the umask leaves of all. What is made in it gets the group that it would get there.
     fn make_staged_folder(&self, folder: FolderId, parent: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
         let (_, name) = split(path);
         fault::name(name)?;
@@ -69,14 +68,8 @@ impl TreeSink {
             (None, None) => 0o777,
         };
         let mode = PRIVATE | mode & 0o777;
-        let leads = there.is_none() && known.is_some_and(|known| !known.is_wanted && !known.was_there);
         let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
-            make_open(parent, name, mode)?;
-            if leads {
-                let mode = Mode::from_raw_mode(mode as _);
-                rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
-            }
-            return Ok(());
+            return make_open(parent, name, mode);
         };
         // Elsewhere first: whoever finds it in its place may make files in it at once.
         let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +102,7 @@ impl TreeSink {
     }
 
     /// What is at `path` in the receiving folder, if that is a folder.
-    fn status_there(&self, path: &[u8]) -> Option<Stat> {
+    pub(crate) fn status_there(&self, path: &[u8]) -> Option<Stat> {
         let there = open_folder(self.staging.root.as_fd(), path, Purpose::Pass).ok()?;
         rustix::fs::fstat(&there).ok()
     }

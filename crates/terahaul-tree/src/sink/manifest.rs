@@ -110,6 +110,15 @@ impl Manifest {
         }
     }
 
+    pub(crate) fn mark_wanted(&mut self, entry: EntryIndex) {
+        let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return };
+        if std::mem::replace(&mut mark.unwanted, false)
+            && let Some(folder) = self.table.row(entry).map(|row| row.folder)
+        {
+            self.count(folder, 1);
+        }
+    }
+
     /// It will not be in its place, because it failed or was refused. `false`: that was known.
     pub(super) fn mark_lost(&mut self, entry: EntryIndex) -> bool {
         self.mark_unwanted(entry);

@@ -132,33 +132,51 @@ fn failed_and_declined_entries_are_not_published() {
     assert_eq!(paths, [&b"t"[..], b"t/sub", b"t/sub/c"]);
 }
 
-/// They stayed closed to all but their owner, for good: nobody gave them what is given to those that are received.
+/// They stayed closed to all but their owner, for good: nobody gave them what is given to those that are received. Then they lost their group.
 #[test]
 fn folders_on_the_way_to_what_is_received_are_as_open_as_others() {
-    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    for has_entries in [true, false] {
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let dated = |path: &Path| path.metadata().unwrap().modified().unwrap();
+    let cases = [(true, false), (true, true), (false, false)];
+    for (has_entries, were_wanted) in cases {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| dir.path().join(path);
         plant(&at("from"), &[("t/sub/b", b"content")]);
-        fs::set_permissions(at("from/t/sub"), fs::Permissions::from_mode(0o775)).unwrap();
+        fs::create_dir(at("to")).unwrap();
+        fs::set_permissions(at("to"), fs::Permissions::from_mode(0o2775)).unwrap();
+        fs::set_permissions(at("from/t/sub"), fs::Permissions::from_mode(0o575)).unwrap();
         let mut entries = Sender::of(at("from/t")).entries();
         entries.retain(|entry| has_entries || entry.kind != EntryKind::Directory);
-        let (sink, journal) = receiver(&at("to"), &entries);
         let mut layout = Layout::new();
-        for (index, entry) in (0..).map(EntryIndex).zip(&entries) {
+        for entry in &entries {
             layout.append(entry.file_size()).unwrap();
+        }
+        layout.seal();
+        let write = |sink: &TreeSink| {
+            write_block(sink, &layout.shape(BlockNumber(0)).unwrap(), b"content").unwrap();
+        };
+        if were_wanted {
+            write(&receiver(&at("to"), &entries).0);
+        }
+        let (sink, journal) = receiver(&at("to"), &entries);
+        for (index, entry) in (0..).map(EntryIndex).zip(&entries) {
             if entry.kind == EntryKind::Directory {
                 sink.decline(index);
             }
         }
-        layout.seal();
-        write_block(&sink, &layout.shape(BlockNumber(0)).unwrap(), b"content").unwrap();
+        write(&sink);
         drop(journal);
         sink.publish(Overwrite::Refuse).unwrap();
-        std::fs::create_dir(at("made")).unwrap();
+        fs::create_dir(at("to/made")).unwrap();
         for path in ["t", "t/sub"] {
-            let like = if has_entries { at("from").join(path) } else { at("made") };
-            assert_eq!(mode(&at("to").join(path)), mode(&like), "{path}, as entries: {has_entries}");
+            let (case, there) = (format!("{path}: {has_entries}, {were_wanted}"), at("to").join(path));
+            if has_entries {
+                let from = at("from").join(path);
+                assert_eq!(mode(&there), mode(&from) | 0o2000, "{case}");
+                assert_eq!(dated(&there), dated(&from), "{case}");
+            } else {
+                assert_eq!(mode(&there), mode(&at("to/made")), "{case}");
+            }
         }
     }
 }
