@@ -12,9 +12,11 @@ use crate::auth::{SignInCodes, Throttle, UnwrittenSessions};
 use crate::clock_watch::ClockWatch;
 use crate::config::DepotConfig;
 use crate::data_lock::DataLock;
+use crate::data_watch::DataWatch;
 use crate::db::Database;
 use crate::keys::{Keys, random};
 use crate::places::Places;
+use crate::private::keep_from_writing;
 use crate::transfer::{Registry, recover, sweep};
 use crate::{DepotError, blocking};
 
@@ -41,6 +43,8 @@ pub(crate) struct Inner {
     pub long_bodies: Places,
     /// Of transfers in use.
     pub transfers_in_use: Arc<Semaphore>,
+    pub data_watch: DataWatch,
+    pub was_known: bool,
     links: RwLock<LinkBase>,
     lock: Mutex<Option<DataLock>>,
 }
@@ -56,6 +60,7 @@ impl Depot {
     pub async fn open(config: DepotConfig) -> Result<Self, DepotError> {
         let folder = config.data.join("store");
         let lock = DataLock::take(&config.data)?;
+        keep_from_writing(&folder);
         let store = blocking::run(move || DirectoryStore::open(folder)).await??;
         Self::start(config, Arc::new(store), lock).await
     }
@@ -87,6 +92,9 @@ impl Depot {
             transfers_in_use: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
             long_bodies: Places::new(config.limits.long_bodies),
             links: RwLock::default(),
+            // Behind the lock and the database, which are open.
+            data_watch: DataWatch::of(&config.data),
+            was_known: is_known,
             config,
             started: Instant::now(),
             db,
@@ -109,6 +117,18 @@ impl Depot {
         self.inner.registry.close_all().await;
         self.inner.db.close().await;
         self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Why it signs nothing more, where a backup was restored beneath it: [`Server::run`](crate::Server::run) has ended then.
+    pub fn displaced(&self) -> Option<DepotError> {
+        self.inner.data_watch.found()
+    }
+
+    /// An error where its data folder has no longer what it has open.
+    pub(crate) async fn check_data(&self) -> Result<(), DepotError> {
+        let depot = self.clone();
+        let is_displaced = blocking::run(move || depot.inner.data_watch.look()).await?;
+        if is_displaced { Err(DepotError::Stopping) } else { Ok(()) }
     }
 
     /// What links start with, `https://host:port`, and the certificate's SHA-256 in hexadecimal where clients must

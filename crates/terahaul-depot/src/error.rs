@@ -2,11 +2,20 @@
 
 use std::path::PathBuf;
 
-use terahaul_core::{BlockRefusal, BlockRun, ByteCount};
+use terahaul_core::{BlockRefusal, BlockRun, ByteCount, Printable, kept_detail};
 use terahaul_store::{InboundError, StoreError};
 use terahaul_wire::WireError;
 
 use crate::error_code::ApiCode;
+
+/// Longest message that anyone is told, in characters. What a message has of a request is [`quoted`]; this is for what is not.
+const MAX_TOLD: usize = 2000;
+
+/// What a message may have of a request: as much as is kept of a failure's detail, and nothing in it that is not seen. Refusals have no
+/// place among the long answers.
+pub(crate) fn quoted(text: String) -> String {
+    Printable(kept_detail(text).as_bytes()).to_string()
+}
 
 /// Every way a request to a depot can end without success.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +39,12 @@ pub enum DepotError {
     CodeInvalid,
     #[error("the token's scopes do not include '{0}': use a token that has it")]
     Scope(&'static str),
+    #[error("a link is no token, and only reads its transfer: for anything else, sign in with a token")]
+    LinkIsNoToken,
+    #[error(
+        "a link only reads its transfer: to change it, sign in with a token, which has to be its sender's or the depot owner's"
+    )]
+    LinkReads,
     #[error("a request with a session cookie that changes something needs the header 'Terahaul-Csrf: 1'")]
     Csrf,
     #[error("too many failed attempts from this address: wait a minute, then try again")]
@@ -127,6 +142,16 @@ pub enum DepotError {
     )]
     NoDatabase(PathBuf),
     #[error(
+        "{} is damaged ({said}), as a copy is whose parts are of different moments: restore it together with its depot.db-wal, where that has one, from a backup",
+        .path.display()
+    )]
+    DamagedDatabase { path: PathBuf, said: String },
+    #[error(
+        "{} is no longer the one that this depot has open, as where a backup is restored beneath it: it has signed nothing since and stops; see that all of the backup is there, and start it again",
+        .0.display()
+    )]
+    Displaced(PathBuf),
+    #[error(
         "{} is cut short: put keys/ back from a backup, or, where there is none, remove this file and start again, after which {lost}",
         .path.display()
     )]
@@ -152,24 +177,37 @@ impl DepotError {
 
     /// What clients are told: who sends has neither the depot's disk nor, on the page, a command to run again. The whole is for the log.
     pub(crate) fn told(&self) -> String {
+        if let Some(trouble) = self.disk_trouble() {
+            return told_of_disk(trouble.is_full()).to_owned();
+        }
+        let mut message = self.to_string();
+        if let Some((end, _)) = message.char_indices().nth(MAX_TOLD) {
+            message.truncate(end);
+            message.shrink_to_fit();
+        }
+        message
+    }
+
+    /// What the depot's disk did while it received, of which clients are told less than the log.
+    pub(crate) fn disk_trouble(&self) -> Option<&InboundError> {
         match self {
             Self::Inbound(
                 trouble @ (InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_)),
-            ) => told_of_disk(trouble.is_full()).to_owned(),
-            other => other.to_string(),
+            ) => Some(trouble),
+            _ => None,
         }
     }
 
     /// What kind of error it is.
     pub fn code(&self) -> ApiCode {
         match self {
-            Self::NoToken => ApiCode::Unauthenticated,
+            Self::NoToken | Self::LinkIsNoToken => ApiCode::Unauthenticated,
             Self::UnknownToken | Self::OtherKeys => ApiCode::TokenUnknown,
             Self::TokenExpired => ApiCode::TokenExpired,
             Self::TokenRevoked => ApiCode::TokenRevoked,
             Self::SessionEnded => ApiCode::SessionEnded,
             Self::CodeInvalid => ApiCode::CodeInvalid,
-            Self::Scope(_) => ApiCode::ScopeMissing,
+            Self::Scope(_) | Self::LinkReads => ApiCode::ScopeMissing,
             Self::Csrf => ApiCode::CsrfHeaderMissing,
             Self::TooManyAttempts => ApiCode::TooManyAttempts,
             Self::NoTransfer | Self::NotFound(_) => ApiCode::NotFound,
@@ -196,17 +234,21 @@ impl DepotError {
             Self::TooSlow => ApiCode::TooSlow,
             Self::Busy => ApiCode::Busy,
             Self::BodyCut => ApiCode::BodyCut,
-            Self::Stopping => ApiCode::Stopping,
+            Self::Stopping | Self::Displaced(_) => ApiCode::Stopping,
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
             Self::Database(error) | Self::RemovedUnrecorded(error) if crate::db::lacks_room(error) => {
                 ApiCode::DiskFull
+            }
+            Self::Database(error) | Self::RemovedUnrecorded(error) if crate::db::is_damaged(error) => {
+                ApiCode::Damaged
             }
             Self::Io { source, .. } if terahaul_store::is_full(source) => ApiCode::DiskFull,
             Self::Store(StoreError::Missing(_) | StoreError::Short(_))
             | Self::Damaged(_)
             | Self::DamagedFile { .. }
             | Self::NoDatabase(_)
+            | Self::DamagedDatabase { .. }
             | Self::ShortKey { .. } => ApiCode::Damaged,
             Self::Newer => ApiCode::NewerData,
             Self::Store(_)
@@ -240,7 +282,7 @@ impl DepotError {
             | Self::Busy
             | Self::BodyCut
             | Self::Stopping => true,
-            Self::Database(error) => !crate::db::lacks_room(error),
+            Self::Database(error) => !crate::db::lacks_room(error) && !crate::db::is_damaged(error),
             Self::Inbound(error) => error.is_passing(),
             _ => false,
         }
@@ -267,6 +309,8 @@ fn io_remedy(error: &std::io::Error) -> &'static str {
 fn database_remedy(error: &sqlx::Error) -> &'static str {
     if crate::db::lacks_room(error) {
         "remove transfers that are not needed, free some space on its disk, or raise the quota that its user has there; where there is room, check the disk"
+    } else if crate::db::is_damaged(error) {
+        "stop the depot, restore depot.db together with its depot.db-wal from a backup, and start it"
     } else {
         "check its disk"
     }
@@ -332,6 +376,15 @@ mod tests {
                 assert_eq!(wire.message.contains("no room left"), full, "{}", wire.message);
             }
         }
+    }
+
+    #[test]
+    fn no_message_is_longer_than_can_be_read() {
+        let error = DepotError::Invalid("ä".repeat(1 << 20));
+        assert_eq!(error.told().chars().count(), MAX_TOLD);
+        assert_eq!(WireError::from(&error).message, error.told());
+        let quoted = quoted("\u{e0041}".repeat(1 << 20));
+        assert!(quoted.starts_with("\\u{e0041}") && quoted.len() < 5000, "{}", quoted.len());
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use terahaul_core::{BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId};
+use terahaul_core::{
+    Address, BLOCK_SIZE, BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId,
+};
 use terahaul_wire::Batch;
 
 use crate::transfer::{CreateTransfer, Live};
@@ -50,6 +52,13 @@ impl Fixture {
         drop(live);
         self.depot.inner.registry.slot(id).await.clear().await;
         id
+    }
+
+    /// Blocks that are recorded with proofs by chance; the object is as long as they are.
+    pub async fn add_blocks(&self, id: TransferId, count: u32) {
+        self.depot.inner.db.add_blocks(id, count).await;
+        let last = Address(u64::from(count) * BLOCK_SIZE - 1);
+        self.depot.inner.store.open(id).unwrap().write_at(last, &[IoSlice::new(&[0])]).unwrap();
     }
 
     /// A transfer of one file of so many zeros, a block at most, which are durable.

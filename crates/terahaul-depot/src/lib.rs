@@ -10,6 +10,7 @@ mod blocking;
 mod clock_watch;
 mod config;
 mod data_lock;
+mod data_watch;
 mod db;
 mod depot;
 mod error;

@@ -131,7 +131,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let certificate = match certificate {
             Some(own) => own,
-            None => Certificate::kept_in(&depot.config().data.join("keys"))?,
+            None => kept_certificate(&depot)?,
         };
         let pin = certificate.self_signed.then(|| certificate.fingerprint());
         let tls = ServerTls::new(certificate.chain, certificate.key)?;
@@ -144,7 +144,7 @@ impl Server {
         self.pin
     }
 
-    /// Serves until `stop` changes. Then all connections end at once, and what was received is made durable.
+    /// Serves until `stop` changes, or the depot is [displaced](Depot::displaced). Then all connections end at once, and what was received is made durable.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let router = self.depot.http_router();
@@ -153,6 +153,7 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 _ = stop.changed() => break,
+                () = self.depot.inner.data_watch.until_found() => break,
                 accepted = self.listener.accept() => accepted,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
@@ -183,6 +184,20 @@ impl Server {
         while connections.join_next().await.is_some() {}
         self.depot.close().await;
     }
+}
+
+/// The depot's own certificate. Where it is gone, clients and links that pin it refuse the depot.
+fn kept_certificate(depot: &Depot) -> Result<Certificate, CertificateError> {
+    let keys = depot.config().data.join("keys");
+    let is_kept = keys.join("tls-cert.pem").exists();
+    let certificate = Certificate::kept_in(&keys)?;
+    if depot.inner.was_known && !is_kept {
+        tracing::warn!(
+            "{}/tls-cert.pem was missing and is made anew: clients and links that know one of before refuse the depot; to have it back, stop the depot, put keys/ back from a backup and start it again",
+            keys.display()
+        );
+    }
+    Ok(certificate)
 }
 
 /// Connections that fit beside the files of transfers in progress.
@@ -241,7 +256,29 @@ impl Connection {
 mod tests {
     use std::net::UdpSocket;
 
+    use tracing::Level;
+
     use super::*;
+    use crate::DepotConfig;
+    use crate::logged::Logged;
+
+    /// Nothing was said of it, and every client and link refused the depot.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_certificate_that_a_depot_had_and_is_gone_is_named() {
+        let (logged, folder) = (Logged::here(), tempfile::tempdir().unwrap());
+        let open = async || Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+        for (gone, said) in [(false, 0), (false, 0), (true, 1)] {
+            if gone {
+                for name in ["tls-cert.pem", "tls-key.pem"] {
+                    std::fs::remove_file(folder.path().join("keys").join(name)).unwrap();
+                }
+            }
+            let depot = open().await;
+            kept_certificate(&depot).unwrap();
+            depot.close().await;
+            assert_eq!(logged.at(Level::WARN).len(), said);
+        }
+    }
 
     /// A number that is free for TCP, and whose UDP something else has.
     fn half_taken() -> (TcpSocket, UdpSocket) {

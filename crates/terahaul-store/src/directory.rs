@@ -169,6 +169,10 @@ impl<F: FlatFile> FlatTransfer for DirectoryTransfer<F> {
         Ok(self.file.free(address.0, len.0)?)
     }
 
+    fn end(&self) -> Result<Option<Address>, StoreError> {
+        Ok(Some(Address(self.file.end()?)))
+    }
+
     fn takes(&self, len: ByteCount) -> bool {
         self.file.takes(len.0)
     }

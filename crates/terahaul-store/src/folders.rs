@@ -44,6 +44,8 @@ pub trait FlatFile: Send + Sync + 'static {
     fn free(&self, _offset: u64, _len: u64) -> io::Result<bool> {
         Ok(false)
     }
+    /// Where it ends.
+    fn end(&self) -> io::Result<u64>;
     /// Whether the file system takes a file of `len` bytes, whatever room there is. Writes nothing.
     fn takes(&self, _len: u64) -> bool {
         true

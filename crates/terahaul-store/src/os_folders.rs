@@ -33,6 +33,7 @@ impl OsFolders {
         let top = File::open(root)?;
         let incoming = subfolder(&top, "incoming")?;
         let published = subfolder(&top, "published")?;
+        check_together(&incoming, &published)?;
         retry_on_intr(|| fsync(&top))?;
         if let Some(above) = root.canonicalize()?.parent()
             && let Ok(above) = File::open(above)
@@ -72,6 +73,18 @@ fn subfolder(top: &File, name: &str) -> io::Result<File> {
         fchmod(&folder, PRIVATE_FOLDER)?;
     }
     Ok(folder.into())
+}
+
+/// Whether files can be moved between them, which is otherwise found out when a transfer is finished.
+fn check_together(incoming: &File, published: &File) -> io::Result<()> {
+    if fstat(incoming)?.st_dev != fstat(published)?.st_dev {
+        return Err(Errno::XDEV.into());
+    }
+    // One file system may be mounted twice. A folder itself is moved nowhere, and for that they are looked at first.
+    match renameat(incoming, ".", published, ".") {
+        Err(Errno::XDEV) => Err(Errno::XDEV.into()),
+        _ => Ok(()),
+    }
 }
 
 impl Folders for OsFolders {
@@ -191,6 +204,10 @@ impl FlatFile for OsFile {
         }
     }
 
+    fn end(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     fn takes(&self, len: u64) -> bool {
         // A seek beyond the longest file is refused, and one before that does nothing: what is read and written says itself where. To
         // lengthen the file would write all of it on FAT.
@@ -211,4 +228,24 @@ fn split_written(parts: &[IoSlice<'_>], mut written: usize) -> (usize, usize) {
         written -= part.len();
     }
     (parts.len(), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_between_which_nothing_can_be_moved_are_not_together() {
+        let (root, Ok(other)) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm")) else {
+            eprintln!("skipped: no /dev/shm here");
+            return;
+        };
+        let inside = tempfile::tempdir_in(root.path()).unwrap();
+        let [root, inside, other] = [&root, &inside, &other].map(|folder| File::open(folder.path()).unwrap());
+        check_together(&root, &inside).unwrap();
+        if fstat(&root).unwrap().st_dev != fstat(&other).unwrap().st_dev {
+            let refused = check_together(&root, &other).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::CrossesDevices);
+        }
+    }
 }

@@ -310,6 +310,10 @@ impl FlatFile for PowerCutFile {
         if filled { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
+    fn end(&self) -> io::Result<u64> {
+        self.with(|content| content.now.len())
+    }
+
     fn sync(&self) -> io::Result<()> {
         if self.disk.disk().lies {
             return self.with(|_| ());

@@ -46,6 +46,11 @@ pub enum StoreError {
         "the depot's data folder cannot be written to ({0}): check its permissions and that its disk is not read-only"
     )]
     Denied(#[source] io::Error),
+    /// What is finished cannot be moved to where it is served.
+    #[error(
+        "store/incoming and store/published of the depot's data folder are not real folders on one file system ({0}): make them so, with neither of them a mount or a symbolic link"
+    )]
+    Apart(#[source] io::Error),
     /// Nothing is wrong with the medium: no more files can be open.
     #[error(
         "the depot's files cannot be opened ({0}): {remedy} before the depot starts, then try again",
@@ -54,7 +59,7 @@ pub enum StoreError {
     TooManyFiles(#[source] io::Error),
     /// Read past what was written.
     #[error(
-        "transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again"
+        "transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it, or remove what is left of it (terahaul remove {0}) and send it anew"
     )]
     Short(TransferId),
     /// Any other failure.
@@ -69,7 +74,10 @@ impl From<io::Error> for StoreError {
             Fault::TooLong => Self::TooLong(error),
             Fault::Denied => Self::Denied(error),
             Fault::TooManyFiles => Self::TooManyFiles(error),
-            Fault::Other => Self::Io(error),
+            Fault::Other => match error.kind() {
+                io::ErrorKind::CrossesDevices | io::ErrorKind::NotADirectory => Self::Apart(error),
+                _ => Self::Io(error),
+            },
         }
     }
 }
@@ -107,6 +115,10 @@ pub trait FlatTransfer: Send + Sync {
     /// Gives back the room of `len` bytes that nobody will read again; `false` where the medium cannot do so.
     fn free(&self, _address: Address, _len: ByteCount) -> Result<bool, StoreError> {
         Ok(false)
+    }
+    /// Where its bytes end; `None` where nobody says.
+    fn end(&self) -> Result<Option<Address>, StoreError> {
+        Ok(None)
     }
     /// Whether the medium takes `len` bytes in one object, whatever room there is.
     fn takes(&self, _len: ByteCount) -> bool {

@@ -86,6 +86,15 @@ impl Database {
         Ok(set)
     }
 
+    /// The last of them.
+    pub async fn last_block(&self, id: TransferId) -> sqlx::Result<Option<BlockNumber>> {
+        let (last,): (Option<i64>,) = sqlx::query_as("SELECT MAX(block) FROM blocks WHERE transfer = $1")
+            .bind(&id.0[..])
+            .fetch_one(&self.read)
+            .await?;
+        Ok(last.map(|block| BlockNumber(block as u32)))
+    }
+
     /// The stored proof of one block.
     pub async fn proof(&self, id: TransferId, block: BlockNumber) -> sqlx::Result<Option<Vec<u8>>> {
         let sql = "SELECT proof FROM blocks WHERE transfer = $1 AND block = $2";

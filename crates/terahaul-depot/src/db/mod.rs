@@ -16,11 +16,12 @@ mod transfers;
 pub(crate) use batches::{EncodedBatch, StoredBatch};
 pub(crate) use failures::{StoredFailure, detail_bytes};
 pub(crate) use sessions::SessionRow;
-pub(crate) use sqlite::{Database, lacks_room};
+pub(crate) use sqlite::{Database, is_damaged, lacks_room};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{
-    Change, Completion, Declared, Growth, NewTransfer, REMOVED, Reopening, TRANSFER_BYTES, Term, TransferRow,
+    Change, Completion, Declared, Growth, NewTransfer, REMOVED, Reopening, Standing, TRANSFER_BYTES, Term,
+    TransferRow,
 };
 
 use sqlite::{Db, Pool, Row};

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::future::{Future, ready};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -34,6 +34,12 @@ const LACKING_ROOM: [&str; 3] = ["13", "778", "4874"];
 pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| LACKING_ROOM.contains(&&*code))
+}
+
+/// Whether the file is no database, or not whole: `SQLITE_NOTADB`, or any kind of `SQLITE_CORRUPT`.
+pub(crate) fn is_damaged(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| matches!(code & 0xFF, 11 | 26))
 }
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
@@ -79,6 +85,13 @@ async fn is_idle(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
     Ok(!connection.is_in_transaction())
 }
 
+/// What SQLite calls a file beside the database.
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
 /// The depot's database.
 #[derive(Clone)]
 pub(crate) struct Database {
@@ -90,7 +103,8 @@ pub(crate) struct Database {
 
 impl Database {
     /// Whether a depot's database is in `file`. One without its tables is what a restore leaves that ran out of room, or a copy of a young
-    /// one without the log that holds them.
+    /// one without the log that holds them. One beside which there is a log was not closed, or is a copy: then it is read through, as the log
+    /// may be another's.
     pub async fn is_in(file: &Path) -> Result<bool, DepotError> {
         // SQLite is not asked about an empty one: it takes the log beside it for another's, and removes it.
         match file.metadata() {
@@ -104,6 +118,17 @@ impl Database {
         let mut connection = SqliteConnection::connect_with(&options).await?;
         let table = sqlx::query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'transfers'");
         let found = table.fetch_optional(&mut connection).await?;
+        let log = beside(file, "-wal");
+        if found.is_some() && log.metadata().is_ok_and(|log| log.len() > 0) {
+            let checked = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await;
+            let said = match checked {
+                Err(error) if is_damaged(&error) => error.to_string(),
+                checked => checked?,
+            };
+            if said != "ok" {
+                return Err(DepotError::DamagedDatabase { path: file.to_owned(), said });
+            }
+        }
         connection.close().await?;
         Ok(found.is_some())
     }
@@ -111,10 +136,8 @@ impl Database {
     /// Opens the database file, or makes it, and brings its tables up to date.
     pub async fn open(file: &Path) -> Result<Self, DepotError> {
         // Names of files are in it. SQLite would make it for everybody to read, and makes the log beside it as this is.
-        for beside in ["", "-wal", "-shm"] {
-            let mut name = file.as_os_str().to_owned();
-            name.push(beside);
-            keep_private(Path::new(&name));
+        for ending in ["", "-wal", "-shm"] {
+            keep_private(&beside(file, ending));
         }
         let made = OpenOptions::new().mode(0o600).write(true).create(true).truncate(false).open(file);
         made.map_err(DepotError::io(format!("opening {}", file.display())))?;
@@ -307,6 +330,36 @@ mod tests {
         sqlx::query(later).execute(&db.write).await.unwrap();
         db.close().await;
         assert!(matches!(Database::open(&file).await, Err(DepotError::Newer)));
+    }
+
+    /// It was taken into use, and its damage called the disk's.
+    #[tokio::test]
+    async fn a_copy_whose_parts_are_of_different_moments_is_refused_by_what_helps() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, older] = ["depot.db", "older.db"].map(|name| folder.path().join(name));
+        let db = Database::open(&file).await.unwrap();
+        db.close().await;
+        std::fs::copy(&file, &older).unwrap();
+        for number in 1..9 {
+            let db = Database::open(&file).await.unwrap();
+            let id = db.add_transfer(number).await;
+            db.add_blocks(id, 500).await;
+            if number == 8 {
+                std::fs::copy(beside(&file, "-wal"), beside(&older, "-wal")).unwrap();
+            }
+            assert!(Database::is_in(&file).await.unwrap());
+            db.close().await;
+        }
+        let refused = Database::is_in(&older).await.unwrap_err();
+        assert!(matches!(&refused, DepotError::DamagedDatabase { path, .. } if *path == older), "{refused}");
+        assert!(refused.to_string().contains("depot.db-wal"), "{refused}");
+        assert_eq!(refused.code(), ApiCode::Damaged);
+        for (code, damaged) in [("11", true), ("779", true), ("26", true), ("266", false)] {
+            let error = sqlx::Error::Database(Box::new(Failed(code)));
+            assert_eq!(is_damaged(&error), damaged, "{code}");
+            let said = DepotError::from(error).to_string();
+            assert_eq!(said.contains("depot.db-wal"), damaged, "{said}");
+        }
     }
 
     /// The database of a depot that knew the first so many changes.

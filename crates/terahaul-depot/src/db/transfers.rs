@@ -1,7 +1,7 @@
 //! Transfers and their totals.
 
 use sqlx::{FromRow, Row as _};
-use terahaul_core::{EntryIndex, TransferId};
+use terahaul_core::{BlockNumber, EntryIndex, TransferId};
 
 use super::failures::{StoredFailure, fail, supersede};
 use super::{Database, Db, Row, big, count};
@@ -38,6 +38,14 @@ impl TryFrom<String> for TransferState {
             _ => Err(sqlx::Error::Decode(format!("unknown transfer state '{text}'").into())),
         }
     }
+}
+
+/// What of a transfer its object has to fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub state: TransferState,
+    /// The last block that is durable.
+    pub last_block: Option<BlockNumber>,
 }
 
 /// A stored transfer.
@@ -246,10 +254,14 @@ impl Database {
     }
 
     /// Every transfer, and where it stands.
-    pub async fn transfer_states(&self) -> sqlx::Result<Vec<(TransferId, TransferState)>> {
-        let rows: Vec<(Vec<u8>, String)> =
-            sqlx::query_as("SELECT id, state FROM transfers").fetch_all(&self.read).await?;
-        let read = |(id, state)| Ok((RowId::try_from(id)?.0, TransferState::try_from(state)?));
+    pub async fn standings(&self) -> sqlx::Result<Vec<(TransferId, Standing)>> {
+        let sql =
+            "SELECT id, state, (SELECT MAX(block) FROM blocks WHERE transfer = transfers.id) FROM transfers";
+        let rows: Vec<(Vec<u8>, String, Option<i64>)> = sqlx::query_as(sql).fetch_all(&self.read).await?;
+        let read = |(id, state, last_block): (_, _, Option<i64>)| {
+            let last_block = last_block.map(|block| BlockNumber(block as u32));
+            Ok((RowId::try_from(id)?.0, Standing { state: TransferState::try_from(state)?, last_block }))
+        };
         rows.into_iter().map(read).collect()
     }
 

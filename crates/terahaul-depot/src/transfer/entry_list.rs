@@ -254,7 +254,7 @@ mod tests {
         let size = ByteCount(u64::from(BLOCKS) * BLOCK_SIZE);
         let id = fixture.transfer_of(EntryKind::File { size }).await;
         let db = &depot.inner.db;
-        db.add_blocks(id, BLOCKS).await;
+        fixture.add_blocks(id, BLOCKS).await;
         let rows = db.proofs(id, BlockNumber(0), BLOCKS).await.unwrap();
         let values: Vec<Hash> = rows.into_iter().map(|(_, proof)| Hash(proof.try_into().unwrap())).collect();
         let caller = Caller::Token(fixture.owner.clone());

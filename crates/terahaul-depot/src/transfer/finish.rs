@@ -8,11 +8,14 @@ use data_encoding::HEXLOWER;
 use terahaul_core::{
     ByteCount, EntryIndex, EntryKind, Hash, Layout, RootHasher, Statement, TransferId, take_below,
 };
+use terahaul_store::StoreError;
 use terahaul_wire::Batch;
 use tokio::time::timeout;
 
 use super::entry_hashes::EntryHashes;
 use super::live::Live;
+use super::load::lost_blocks;
+use super::recover::is_cut_short;
 use super::registry::Slot;
 use crate::db::{Completion, TransferRow, TransferState};
 use crate::depot::Depot;
@@ -81,9 +84,14 @@ impl Depot {
         let mut slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
         if row.state != TransferState::Open {
+            self.check_data().await?;
             // What is said again has to hold still.
-            let store = self.inner.store.clone();
-            blocking::run(move || store.open(id)).await??;
+            let (store, last_block) = (self.inner.store.clone(), self.inner.db.last_block(id).await?);
+            let is_cut_short =
+                blocking::run(move || Ok::<_, StoreError>(is_cut_short(&*store.open(id)?, last_block)));
+            if is_cut_short.await?? {
+                return Err(StoreError::Short(id).into());
+            }
             return Finished::of_row(&row);
         }
         let live = self.live_in(&mut slot, &row).await?;
@@ -118,6 +126,12 @@ impl Depot {
         missed: BTreeSet<EntryIndex>,
     ) -> Result<Finished, DepotError> {
         let id = live.id();
+        let store = self.inner.store.clone();
+        let end = blocking::run(move || store.open(id)?.end()).await??;
+        if !live.inbound.with(|receiver| lost_blocks(receiver.durable(), receiver.layout(), end)).is_empty() {
+            // Another file has its name since it was loaded. Loaded anew, it lacks them.
+            return Err(DepotError::Closed);
+        }
         // Superseded ones, too, are not part of what arrived.
         let failed = live.failed();
         let displaced = displaced(live, &missed, &failed).await?;
@@ -136,6 +150,7 @@ impl Depot {
             root: arrived.root,
             public_key: HEXLOWER.encode(&self.public_key().0),
         };
+        self.check_data().await?;
         let signature = statement.sign(&self.inner.keys.signing);
         let store = self.inner.store.clone();
         blocking::run(move || store.publish(id)).await??;
@@ -247,7 +262,7 @@ mod tests {
         let db = &fixture.depot.inner.db;
         let size = ByteCount(u64::from(2 * gaps) * BLOCK_SIZE);
         let id = fixture.transfer_of(EntryKind::File { size }).await;
-        db.add_blocks(id, 2 * gaps).await;
+        fixture.add_blocks(id, 2 * gaps).await;
         let missing = (0..gaps).map(|gap| BlockRun { first: BlockNumber(2 * gap), count: 1 });
         db.forget_blocks(id, &missing.collect::<Vec<_>>(), |_| 0, 0).await.unwrap();
         let Err(DepotError::Incomplete { blocks, missing }) = fixture.depot.finish(id).await else {

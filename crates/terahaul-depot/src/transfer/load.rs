@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
+use terahaul_core::{
+    Address, BLOCK_SIZE, BlockNumber, BlockRun, BlockSet, ByteCount, EntryIndex, Layout, Receiver, TransferId,
+};
 use terahaul_net::server::Seat;
-use terahaul_store::{FlatSink, Inbound};
+use terahaul_store::{FlatSink, Inbound, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::entry_list::Loaded;
@@ -158,28 +160,42 @@ impl Depot {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let details = self.inner.db.detail_bytes(id).await?;
-        let durable = self.inner.db.durable_blocks(id).await?;
+        let mut durable = self.inner.db.durable_blocks(id).await?;
         let Manifest { layout, paths, failed_paths, sealed } =
             self.load_manifest(row, &failed, Some(PathSet::new(random()?))).await?;
         let owner = self.inner.db.token(&row.owner).await?;
         let quota = owner.and_then(|token| Some((token.id.clone(), ByteCount(token.quota()?))));
         let total = layout.entry_count();
-        let receiver = Receiver::resuming(layout, durable, failed.into_iter().map(|(entry, _)| entry));
-        let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
         let store = Arc::clone(&self.inner.store);
-        let given = Arc::clone(&ledger);
         let is_finished = row.state != TransferState::Open;
-        let inbound = blocking::run(move || {
+        let opened = blocking::run(move || {
             if !is_finished {
                 // A finish that was interrupted, or opening it again, may have left it published.
                 store.reopen(id)?;
             }
             let flat = store.open(id)?;
-            let sink = FlatSink::new(Arc::clone(&flat));
-            let inbound = Inbound::start(receiver, Arc::new(sink), given);
-            inbound.map(|inbound| (Arc::new(inbound), flat)).map_err(DepotError::io("starting a thread"))
+            flat.end().map(|end| (flat, end))
         });
-        let (inbound, flat) = inbound.await??;
+        let (flat, end) = opened.await??;
+        let lost = lost_blocks(&durable, &layout, end);
+        for block in lost.runs().flat_map(BlockRun::blocks) {
+            durable.remove(block);
+        }
+        let receiver = Receiver::resuming(layout, durable, failed.into_iter().map(|(entry, _)| entry));
+        if !lost.is_empty() {
+            if is_finished {
+                // What is signed stands, and cannot be sent on.
+                return Err(StoreError::Short(id).into());
+            }
+            tracing::warn!(transfer = %id, blocks = lost.len(), "its data ends before what is recorded of it: its sender is to send that again");
+            let runs: Vec<_> = lost.runs().collect();
+            let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
+            self.inner.db.forget_blocks(id, &runs, len_of, receiver.void_bytes().0).await?;
+        }
+        let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
+        let sink = Arc::new(FlatSink::new(Arc::clone(&flat)));
+        let inbound = Inbound::start(receiver, sink, Arc::clone(&ledger) as _);
+        let inbound = Arc::new(inbound.map_err(DepotError::io("starting a thread"))?);
         ledger.set_inbound(&inbound);
         let closed = watch::Sender::new(false);
         let told = closed.clone();
@@ -267,6 +283,15 @@ impl Depot {
         }
         Ok(Manifest { layout, paths, failed_paths, sealed })
     }
+}
+
+/// Those of `durable` that an object which ends at `end` does not have: it is of an older store than the database is.
+pub(super) fn lost_blocks(durable: &BlockSet, layout: &Layout, end: Option<Address>) -> BlockSet {
+    let Some(end) = end else { return BlockSet::new() };
+    let first = u32::try_from(end.0 / BLOCK_SIZE).unwrap_or(u32::MAX);
+    let is_lost = |block: &BlockNumber| block.address() + layout.len_of(*block).map_or(0, u64::from) > end;
+    let not_whole = durable.runs().filter_map(|run| run.from(first));
+    not_whole.flat_map(BlockRun::blocks).filter(is_lost).collect()
 }
 
 /// What is kept in memory of a manifest.

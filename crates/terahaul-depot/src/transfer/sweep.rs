@@ -21,7 +21,12 @@ pub(crate) fn spawn(depot: &Depot) {
             if inner.db.is_closed() {
                 return;
             }
-            if let Err(error) = (Depot { inner }).sweep().await {
+            let depot = Depot { inner };
+            // It is about to stop, and what it has open is nobody's any more.
+            if depot.check_data().await.is_err() {
+                return;
+            }
+            if let Err(error) = depot.sweep().await {
                 tracing::warn!(%error, "sweeping failed; it is tried again");
             }
         }

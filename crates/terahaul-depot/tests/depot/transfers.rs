@@ -335,3 +335,68 @@ async fn what_the_database_does_not_know_of_is_not_removed() {
     assert!(std::fs::read(object(id)).unwrap() == content(0, BLOCK_SIZE));
     assert!(!object(unwritten).exists(), "a stop before the record leaves such a one");
 }
+
+/// The depot signed for bytes that were not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_store_lacks_of_an_open_transfer_is_sent_again_before_it_is_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, identity) = depot(folder.path()).await;
+    let id = first.create_transfer(&identity, named("open")).await.unwrap().info.id;
+    let live = first.open_inbound(&identity, id).await.unwrap();
+    live.append_entries(batch(0, vec![file("a", 2 * BLOCK_SIZE), file("b", 5)], true)).await.unwrap();
+    let parts = [content(0, BLOCK_SIZE), content(1, BLOCK_SIZE), content(2, 5)];
+    for (block, part) in (0..).zip(&parts) {
+        send(&live, block, part.clone()).await;
+    }
+    drop(live);
+    first.close().await;
+    let cut = |len| {
+        let path = folder.path().join(format!("store/incoming/{id}.data"));
+        std::fs::File::options().write(true).open(path).unwrap().set_len(len).unwrap();
+    };
+    cut(BLOCK_SIZE + 7);
+
+    let (depot, identity) = depot(folder.path()).await;
+    let caller = Caller::Token(identity.clone());
+    let durable = async |depot: &Depot| depot.transfer(&caller, id).await.unwrap().durable_bytes;
+    let of = |first, count| [BlockRun { first: BlockNumber(first), count }];
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    assert_eq!(live.durable(), of(0, 1));
+    assert_eq!(durable(&depot).await, BLOCK_SIZE);
+    assert!(
+        matches!(live.finish().await, Err(DepotError::Incomplete { missing, .. }) if missing == of(1, 2))
+    );
+    for block in [1, 2] {
+        send(&live, block, parts[block as usize].clone()).await;
+    }
+    // Its last byte, of a depot that runs.
+    cut(2 * BLOCK_SIZE + 4);
+    assert!(matches!(live.finish().await, Err(DepotError::Closed)));
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    assert_eq!(live.durable(), of(0, 2));
+    send(&live, 2, parts[2].clone()).await;
+    assert_eq!(live.finish().await.unwrap().state, TransferState::Complete);
+    let mut bytes = vec![0; 2 * BLOCK_SIZE as usize + 5];
+    depot.open_outbound(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    assert!(bytes == parts.concat());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_store_lacks_of_a_finished_transfer_is_not_said_to_be_there_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    live.append_entries(batch(0, vec![file("a", BLOCK_SIZE), file("b", BLOCK_SIZE)], true)).await.unwrap();
+    send(&live, 0, content(0, BLOCK_SIZE)).await;
+    live.fail_entries(vec![failure(1)]).await.unwrap();
+    live.finish().await.unwrap();
+    live.finish().await.unwrap();
+    drop(live);
+    let path = folder.path().join(format!("store/published/{id}.data"));
+    std::fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    depot.close().await;
+    let (depot, identity) = self::depot(folder.path()).await;
+    let refused = depot.open_inbound(&identity, id).await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("shorter") && refused.contains(&format!("terahaul remove {id}")), "{refused}");
+}

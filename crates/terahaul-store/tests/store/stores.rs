@@ -91,6 +91,18 @@ fn a_symbolic_link_in_the_store_is_not_followed() {
     assert!(DirectoryStore::open(root.path().join("trap")).is_err());
 }
 
+/// The store was opened, and each transfer failed when it was finished, as a disk that is to be checked.
+#[test]
+fn folders_of_two_file_systems_are_no_store() {
+    let [root, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    std::fs::create_dir(root.path().join("incoming")).unwrap();
+    symlink(other.path(), root.path().join("published")).unwrap();
+    let refused = DirectoryStore::open(root.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::Apart(_)) && refused.to_string().contains("one file system"));
+    let moved = StoreError::from(std::io::Error::from(std::io::ErrorKind::CrossesDevices));
+    assert!(matches!(moved, StoreError::Apart(_)) && !moved.to_string().contains("check its disk"));
+}
+
 #[test]
 fn a_folder_or_pipe_under_a_transfers_name_is_an_error_not_a_hang() {
     let root = tempfile::tempdir().unwrap();

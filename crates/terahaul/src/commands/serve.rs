@@ -71,6 +71,9 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     }
     output.notice("Ctrl-C stops the depot; what has arrived is kept");
     server.run(interrupt.state()).await;
+    if let Some(error) = depot.displaced() {
+        return Err(depot_failure(&error));
+    }
     output.notice("stopped; senders and receivers resume when the depot runs again");
     Ok(Exit::Ok)
 }
@@ -130,9 +133,10 @@ fn depot_failure(error: &DepotError) -> Failure {
         DepotError::Locked(_)
         | DepotError::Newer
         | DepotError::NoDatabase(_)
+        | DepotError::DamagedDatabase { .. }
         | DepotError::ShortKey { .. } => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
-        DepotError::Store(StoreError::Denied(_)) => Exit::Usage,
+        DepotError::Store(StoreError::Denied(_) | StoreError::Apart(_)) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
     };
