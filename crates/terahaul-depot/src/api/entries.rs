@@ -14,6 +14,7 @@ use super::long_answer::long_answer;
 use crate::DepotError;
 use crate::auth::Counted;
 use crate::depot::Depot;
+use crate::error::quoted;
 use crate::places::Place;
 use crate::transfer::{EntryRecord, Placed};
 
@@ -51,7 +52,7 @@ impl EntryBody {
     fn read(self, index: u64) -> Result<Entry, DepotError> {
         let refuse = |path: &str, reason: String| DepotError::BadEntry {
             entry: index,
-            path: path.escape_default().to_string(),
+            path: quoted(path.to_owned()),
             reason,
         };
         let bytes = match &self.path_hex {

@@ -9,6 +9,7 @@ use terahaul_store::InboundError;
 
 use super::refused_page::Said;
 use crate::DepotError;
+use crate::error::quoted;
 use crate::error_code::ApiCode;
 
 /// A [`DepotError`] on its way to an HTTP client.
@@ -48,9 +49,8 @@ impl IntoResponse for ApiError {
         let code = self.0.code();
         let status = code.status();
         let message = self.0.told();
-        let whole = self.0.to_string();
-        if status == StatusCode::INTERNAL_SERVER_ERROR || whole != message {
-            tracing::error!(error = whole, "a request failed");
+        if status == StatusCode::INTERNAL_SERVER_ERROR || self.0.disk_trouble().is_some() {
+            tracing::error!(error = %self.0, "a request failed");
         }
         let mut body = json!({ "code": code.name(), "message": message, "retry": self.0.retry() });
         let mut headers = HeaderMap::new();
@@ -93,7 +93,10 @@ fn plain(code: ApiCode, message: &str) -> Response {
 pub(super) async fn wrong_method(method: Method) -> Response {
     plain(
         ApiCode::MethodNotAllowed,
-        &format!("this address does not take {method}: see the Allow header and /api/v1/openapi.json"),
+        &format!(
+            "this address does not take {}: see the Allow header and /api/v1/openapi.json",
+            quoted(method.to_string())
+        ),
     )
 }
 

@@ -20,6 +20,7 @@ use super::{Connection, cookies};
 use crate::DepotError;
 use crate::auth::{Caller, Counted, Identity, TokenId, link_cookie, session_cookie};
 use crate::depot::Depot;
+use crate::error::quoted;
 use crate::places::{Place, Places};
 
 /// Longest JSON body.
@@ -49,7 +50,7 @@ impl FromRequestParts<Depot> for User {
                 parts.extensions.insert(Caller::Token(identity.clone()));
                 Ok(Self(identity))
             }
-            Caller::Link(_) => Err(ApiError(DepotError::NoToken)),
+            Caller::Link(_) => Err(ApiError(DepotError::LinkIsNoToken)),
         }
     }
 }
@@ -152,7 +153,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Depot> for Params<T> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, _: &Depot) -> Result<Self, ApiError> {
         Query::try_from_uri(&parts.uri).map(|Query(value)| Self(value)).map_err(|error| {
-            ApiError(DepotError::Invalid(format!("a parameter is wrong: {}", error.body_text())))
+            ApiError(DepotError::Invalid(format!("a parameter is wrong: {}", quoted(error.body_text()))))
         })
     }
 }
@@ -188,7 +189,8 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MA
         }
         serde_json::from_slice::<Object<T>>(&bytes)
             .map(|Object(body)| Self(body))
-            .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
+            .map_err(|error| format!("the body does not fit: {}", quoted(error.to_string())))
+            .map_err(|message| refuse(DepotError::Invalid(message)))
     }
 }
 

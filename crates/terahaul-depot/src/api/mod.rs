@@ -86,6 +86,8 @@ impl Depot {
             .fallback(page::serve.layer(axum::middleware::from_fn(refused_page::readable_address)))
             // Each handler that takes a body has a limit of its own.
             .layer(DefaultBodyLimit::disable())
+            // What is known about transfers and tokens, links among it, stays in no cache. Downloads and the page's files say otherwise.
+            .layer(constant(header::CACHE_CONTROL, "no-store"))
             .layer(constant(header::CONTENT_SECURITY_POLICY, POLICY))
             .layer(constant(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
             .layer(constant(header::REFERRER_POLICY, "no-referrer"))

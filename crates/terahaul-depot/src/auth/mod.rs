@@ -103,7 +103,8 @@ impl Caller {
         match self {
             Self::Token(identity) if identity.is_owner() => Ok(()),
             Self::Token(identity) if identity.made(transfer) => identity.require(Scope::Send),
-            Self::Token(_) | Self::Link(_) => Err(DepotError::Scope("own")),
+            Self::Token(_) => Err(DepotError::Scope("own")),
+            Self::Link(_) => Err(DepotError::LinkReads),
         }
     }
 
@@ -111,7 +112,7 @@ impl Caller {
     pub fn identity(&self) -> Result<&Identity, DepotError> {
         match self {
             Self::Token(identity) => Ok(identity),
-            Self::Link(_) => Err(DepotError::NoToken),
+            Self::Link(_) => Err(DepotError::LinkIsNoToken),
         }
     }
 

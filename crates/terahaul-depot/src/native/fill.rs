@@ -224,10 +224,10 @@ pub(super) fn word(finished: &Finished) -> Result<SignedWord, DepotError> {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{ByteCount, EntryIndex, FailureCause};
+    use terahaul_core::{ByteCount, EntryIndex, EntryKind, Extra, FailureCause, Hash};
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, entry};
 
     /// A sender that has begun a transfer.
     async fn sending() -> (Fixture, Caller, DepotFill) {
@@ -236,6 +236,25 @@ mod tests {
         let asked = OpenSend { name: "name".into(), ..OpenSend::default() };
         let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
         (fixture, caller, fill)
+    }
+
+    /// It was told that it had given no token.
+    #[tokio::test]
+    async fn who_would_send_with_a_link_is_told_that_it_only_reads() {
+        let fixture = Fixture::new().await;
+        let caller = Caller::Link("thl_x".into());
+        let refused = wire(open(&fixture.depot, &caller, OpenSend::default()).await.err().unwrap());
+        assert_eq!(refused.code, ErrorCode::Denied);
+        assert!(refused.message.contains("a link is no token"), "{}", refused.message);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_depot_does_not_keep_of_an_entry_is_refused() {
+        let (_fixture, _, fill) = sending().await;
+        let mut entry = entry("a", EntryKind::Directory);
+        entry.extra = Extra { content: Some(Hash([0; 32])), ..Extra::default() }.into_option();
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        assert_eq!(fill.append(batch).await.err().unwrap().code, ErrorCode::Violation);
     }
 
     /// It was told to check its own disk, or the permissions of its own folder.

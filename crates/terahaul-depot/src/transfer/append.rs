@@ -11,9 +11,10 @@ use super::reopen::Readers;
 use super::space::Share;
 use crate::DepotError;
 use crate::db::{Change, Declared, EncodedBatch, Growth};
+use crate::error::quoted;
 
-/// Most bytes in a symbolic link's text.
-const MAX_TARGET: usize = 4096;
+/// Most bytes in a symbolic link's text: Linux makes none that is longer.
+const MAX_TARGET: usize = 4095;
 /// What a packed block takes besides its bytes: a page of the disk of which it may fill one byte, and its row.
 const PACKED_BLOCK_BYTES: u64 = 4096 + 200;
 /// What a file in it takes in rows of that block: its hash once more, which the block is proven by, and its checksum, which a ZIP has.
@@ -184,7 +185,7 @@ impl Live {
         for (entry, index) in entries.iter().zip(tail.total..) {
             check_entry(entry).map_err(|reason| DepotError::BadEntry {
                 entry: index,
-                path: entry.path.to_string(),
+                path: quoted(entry.path.to_string()),
                 reason: reason.to_owned(),
             })?;
         }
@@ -200,7 +201,7 @@ impl Live {
         let within = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
         let before = hashes.iter().position(|hash| tail.paths.contains(*hash));
         match before.or(within) {
-            Some(at) => Err(DepotError::DuplicatePath { path: entries[at].path.to_string() }),
+            Some(at) => Err(DepotError::DuplicatePath { path: quoted(entries[at].path.to_string()) }),
             None => Ok(hashes),
         }
     }
@@ -241,7 +242,7 @@ fn check_entry(entry: &Entry) -> Result<(), &'static str> {
     match &entry.kind {
         EntryKind::Symlink { target } if target.is_empty() => Err("a symbolic link needs a target"),
         EntryKind::Symlink { target } if target.len() > MAX_TARGET => {
-            Err("its target is longer than 4096 bytes")
+            Err("its target is longer than 4095 bytes")
         }
         EntryKind::Symlink { target } if target.contains(&0) => Err("its target holds a NUL byte"),
         EntryKind::File { .. } | EntryKind::Directory | EntryKind::Symlink { .. } => Ok(()),

@@ -24,7 +24,7 @@ async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value
 
 /// Each takes more than 4 KiB of a manifest.
 fn links(count: u32) -> Vec<Value> {
-    let link = |at| json!({ "path": format!("{at}"), "kind": "symlink", "target_hex": "78".repeat(4096), "mtime": 0, "mode": 0o777 });
+    let link = |at| json!({ "path": format!("{at}"), "kind": "symlink", "target_hex": "78".repeat(4095), "mtime": 0, "mode": 0o777 });
     (0..count).map(link).collect()
 }
 

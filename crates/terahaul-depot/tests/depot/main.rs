@@ -10,6 +10,7 @@ mod downloads;
 mod full_disk;
 mod limits;
 mod million;
+mod refusals;
 mod reopening;
 mod rig;
 mod round_trip;
