@@ -11,6 +11,8 @@ use crate::skipped::Walked;
 const AT_ONCE: usize = 1000;
 /// Removals that are told; there may be millions.
 pub(crate) const MOST_REMOVED: usize = 100_000;
+/// The number of the destination itself, which is no entry. Earlier versions pass over what has none that they know.
+const DESTINATION: EntryIndex = EntryIndex(u32::MAX);
 
 /// A note.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -58,6 +60,11 @@ impl Changed {
         };
         Some(Self { entry, written, changes: changes.to_bits() })
     }
+
+    /// What becomes of the destination itself.
+    pub(crate) fn of_destination(decision: Decision) -> Option<Self> {
+        Self::of(DESTINATION, decision)
+    }
 }
 
 /// Something that a copy changes at the destination, for whoever wants to read it.
@@ -68,6 +75,13 @@ pub enum Item<'a> {
         /// Which.
         entry: &'a Entry,
         /// Its content is written; otherwise only metadata.
+        written: bool,
+        /// How what was there differs.
+        changes: Changes,
+    },
+    /// The destination itself becomes what the source is: it is made, or gets metadata.
+    Destination {
+        /// It is made; otherwise only metadata.
         written: bool,
         /// How what was there differs.
         changes: Changes,
@@ -106,8 +120,11 @@ impl Note {
         match self {
             Self::Changed(changed) => {
                 changed.into_iter().for_each(|Changed { entry: index, written, changes }| {
-                    if let Some(entry) = entry(EntryIndex(index)) {
-                        tell(Item::Entry { entry: &entry, written, changes: Changes::from_bits(changes) });
+                    let (index, changes) = (EntryIndex(index), Changes::from_bits(changes));
+                    if index == DESTINATION {
+                        tell(Item::Destination { written, changes });
+                    } else if let Some(entry) = entry(index) {
+                        tell(Item::Entry { entry: &entry, written, changes });
                     }
                 })
             }
@@ -147,7 +164,8 @@ impl Hearing {
         let may = match &note {
             Note::Changed(changed) => {
                 self.changed = self.changed.saturating_add(changed.len());
-                self.changed <= entries.saturating_mul(TIMES)
+                // And once of the destination.
+                self.changed <= entries.saturating_mul(TIMES).saturating_add(1)
             }
             Note::Removed(removed) => {
                 self.removed = self.removed.saturating_add(removed.len());

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use terahaul_core::Printable;
+use terahaul_core::PrintableText;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// How many bytes are kept: start-up files may print much before the line that matters, but it is the first that is shown.
@@ -33,7 +33,7 @@ impl<R> Overheard<R> {
 pub(crate) fn said_before(what: &str, said: &[u8]) -> String {
     let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     let Some(line) = line else { return what.to_owned() };
-    let text = Printable(line).to_string();
+    let text = PrintableText(line).to_string();
     match text.char_indices().nth(MOST_SHOWN) {
         None => format!("{what}, and said '{text}'"),
         Some((end, _)) => format!("{what}, and said '{}…'", &text[..end]),

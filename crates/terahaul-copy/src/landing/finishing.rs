@@ -13,7 +13,7 @@ use terahaul_tree::{
 use super::Landing;
 use crate::error::CopyError;
 use crate::failures::Failure;
-use crate::notes::{MOST_REMOVED, Removed};
+use crate::notes::{Changed, MOST_REMOVED, Removed};
 use crate::rules::Kept;
 use crate::summary::Landed;
 
@@ -22,6 +22,7 @@ impl Landing {
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((sink, journal)) = &self.staged else {
+            self.tell_destination();
             let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);
             self.sweep(cleared, &mut |alike, sweep, tell| {
@@ -48,6 +49,7 @@ impl Landing {
         self.inbound.close();
         let rules = self.rules.decision_rules();
         let copying = Copying { rules, filter: &self.spared, most: self.most() };
+        self.tell_destination();
         if let Some(top) = &self.asked.top {
             sink.close_top_to_others(top);
         }
@@ -76,8 +78,19 @@ impl Landing {
         let late: Vec<_> = refused.chain(short).chain(short_of_top).collect();
         state.late.listed.extend(late);
         let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
+        let folders = folders + u64::from(self.made);
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
+    }
+
+    /// Tells what becomes of the destination itself, if that is to be told. Nothing has been done to it by now that would have to be.
+    fn tell_destination(&self) {
+        let Some(top) = self.asked.top.as_ref().filter(|_| self.rules.itemise) else { return };
+        match self.survey.decide_top(top) {
+            Ok(decision) => self.state().changed.extend(Changed::of_destination(decision)),
+            // What then cannot be given to it is named.
+            Err(error) => tracing::debug!("nobody knows how the destination itself differs: {error}"),
+        }
     }
 
     /// What an interrupted copy has left of a source of which nothing is to be seen now.

@@ -5,8 +5,8 @@
 //! | `-avz src` | `-av -zauto src` | `-z` has no value there; behind it by itself comes one only if it is a word that can be |
 //! | `-avin`, `-rlptgoD` | `-av --itemize-changes -n`, `-rpt --owner` | in a word with others that rsync has and scp has not, `-i`, `-l`, `-o`, `-g`, `-D` and `-P` are rsync's |
 //! | `-ri key`, `-rP 22`, `-l user`, `-ikey` | the same | elsewhere they are ssh's |
-//! | `-Pav` | `-av` | a port is a number |
-//! | `-in`, `-lroot`, `-Fn`, `-zno` | refused | it can be either |
+//! | `-Pav`, `-rP4000` | `-av`, `-rP4000` | a port is a number |
+//! | `-in`, `-lroot`, `-rl root`, `-avP4000`, `-Fn`, `-zno` | refused | it can be either |
 //! | `-aR`, `-aF`, `-aJ` | refused | rsync's do what is not to be had here; alone `-R` is cp's `-r`, and the others are ssh's |
 //! | `cp -avh` | `cp -av` | sizes are always readable; `-h` alone is for help |
 //!
@@ -188,6 +188,11 @@ impl Word<'_> {
             return Ok(Meaning::Own);
         };
         let rsyncs = Ok(Meaning::Rsyncs(*long));
+        if flag == 'P' && is_rsyncs && is_number(rest) {
+            return Err(format!(
+                "with a number behind it -P is ssh's port, and before it are flags of rsync's: write '-P {rest}' by itself for ssh's, or these figures before the -P for rsync's"
+            ));
+        }
         if !SSHS.contains(flag) || is_rsyncs && !at_first {
             return rsyncs;
         }
@@ -203,6 +208,11 @@ impl Word<'_> {
             _ if at_first => true,
             ('o', "") => next.contains('='),
             ('i', "") => true,
+            ('l', "") if may_be_a_user(next) => {
+                return Err(format!(
+                    "-l is ssh's, before a user's name, or rsync's: write '-l {next}' by itself for ssh's, or leave -l out, as links are always copied"
+                ));
+            }
             (_, rest) => has_a_mark(rest),
         };
         if is_sshs { Ok(Meaning::Own) } else { rsyncs }
@@ -210,9 +220,11 @@ impl Word<'_> {
 
     /// Whether a word has flags that rsync has and scp has not.
     fn is_rsyncs(&self, flags: &str) -> bool {
-        // What follows one of these first in a word may be its value; a port is a number.
-        let takes = |first| first != 'P' && self.takes_a_value(first);
-        let values_follow = flags.starts_with(takes) || flags.strip_prefix('P').is_some_and(is_number);
+        // A port is a number, some figures of which are flags of rsync's.
+        let flags =
+            flags.rsplit_once('P').filter(|(_, port)| is_number(port)).map_or(flags, |(flags, _)| flags);
+        // What follows one of these first in a word may be its value.
+        let values_follow = flags.starts_with(|first| first != 'P' && self.takes_a_value(first));
         // So does what no flag looks like.
         let is_sshs = flags.find(|flag| SSHS.contains(flag)).is_some_and(|at| has_a_mark(&flags[at..]));
         let says_so = |flag: char| self.is_flag(flag) && !SCPS.contains(flag) && !SSHS.contains(flag);
@@ -249,6 +261,11 @@ enum Meaning {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether it can be a user's name, and is not clearly a path, a host or a flag.
+fn may_be_a_user(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphanumeric() || first == '_') && !text.contains(['/', ':'])
 }
 
 /// Whether it has something in it that is no flag, as paths and options do. What is behind a space is another flag's value.
@@ -324,6 +341,9 @@ mod tests {
             ("cp -avzP 22 src dst", "cp -avzauto 22 src dst"),
             ("cp -ai s1/ s2/ dst", "cp --itemize-changes -a s1/ s2/ dst"),
             ("cp -rl s1/ s2/ dst", "cp -r s1/ s2/ dst"),
+            ("cp -rl . h:dst", "cp -r . h:dst"),
+            ("cp src dst -rl", "cp src dst -r"),
+            ("cp -rl -v src dst", "cp -r -v src dst"),
             ("cp -ro s1/ s2/ dst", "cp --owner -r s1/ s2/ dst"),
             ("cp -rP s1/ s2/ dst", "cp -r s1/ s2/ dst"),
         ] {
@@ -344,6 +364,15 @@ mod tests {
             "cp -roStrictHostKeyChecking=no src h:dst",
             "cp -ri~/.ssh/id src h:dst",
             "cp -P46 src h:dst",
+            "cp -P4000 src h:dst",
+            "cp -rP4000 src h:dst",
+            "cp -qP4040 src h:dst",
+            "cp -pP6006 src h:dst",
+            "cp -rP400 src h:dst",
+            "cp -rP2200 src h:dst",
+            "cp -rP21301 src h:dst",
+            "cp -4P6000 src h:dst",
+            "cp -rP0 src h:dst",
             "cp -l user src h:dst",
             "cp -ro Port=22 src h:dst",
             "cp -e ssh src h:dst",
@@ -368,6 +397,12 @@ mod tests {
         for typed in [
             "cp -in src dst",
             "cp -lroot src h:dst",
+            "cp -rl root src h:dst",
+            "cp -rl 100 src h:dst",
+            "cp -rvl first.last src h:dst",
+            "cp -avP4000 src h:dst",
+            "cp -avP22 src h:dst",
+            "cp -avP4 src h:dst",
             "cp -aR src/sub dst",
             "cp -og src dst",
             "cp -aF src dst",

@@ -1,7 +1,7 @@
 //! A change as rsync's `--itemize-changes` writes it: eleven letters and the path.
 
 use terahaul_copy::Item;
-use terahaul_core::{Entry, EntryKind};
+use terahaul_core::EntryKind;
 use terahaul_tree::decision::{Changes, Differs};
 
 /// What the letters depend on besides the change.
@@ -17,13 +17,19 @@ pub struct Copying {
 pub fn flags(item: &Item<'_>, copying: Copying) -> String {
     match item {
         Item::Removed { .. } => "*deleting  ".into(),
-        Item::Entry { entry, written, changes } => of_entry(entry, *written, *changes, copying),
+        Item::Destination { written, changes } => {
+            letters(&EntryKind::Directory, false, *written, *changes, copying)
+        }
+        Item::Entry { entry, written, changes } => {
+            let is_name = entry.extra.as_ref().is_some_and(|extra| extra.same_as.is_some());
+            letters(&entry.kind, is_name, *written, *changes, copying)
+        }
     }
 }
 
-fn of_entry(entry: &Entry, written: bool, changes: Changes, copying: Copying) -> String {
-    let is_name = entry.extra.as_ref().is_some_and(|extra| extra.same_as.is_some());
-    let (kind, is_file) = match entry.kind {
+/// `is_name`: it is another name of a file.
+fn letters(kind: &EntryKind, is_name: bool, written: bool, changes: Changes, copying: Copying) -> String {
+    let (kind, is_file) = match kind {
         EntryKind::File { .. } => ('f', true),
         EntryKind::Directory => ('d', false),
         EntryKind::Symlink { .. } => ('L', false),
@@ -50,7 +56,7 @@ fn of_entry(entry: &Entry, written: bool, changes: Changes, copying: Copying) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terahaul_core::{ByteCount, EntryPath, Mtime};
+    use terahaul_core::{ByteCount, Entry, EntryPath, Mtime};
 
     fn line(kind: EntryKind, written: bool, changes: Changes) -> String {
         compared(kind, written, changes, false)

@@ -47,11 +47,14 @@ impl<'a> ToOutput<'a> {
     }
 
     fn count(&self, item: &Item<'_>) {
-        if let Item::Entry { entry, written: true, .. } = item {
-            let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-            listed.written += 1;
-            listed.bytes += entry.file_size().unwrap_or_default();
-        }
+        let bytes = match item {
+            Item::Entry { entry, written: true, .. } => entry.file_size().unwrap_or_default(),
+            Item::Destination { written: true, .. } => ByteCount::default(),
+            _ => return,
+        };
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        listed.written += 1;
+        listed.bytes += bytes;
     }
 }
 
@@ -80,6 +83,7 @@ impl Report for ToOutput<'_> {
 
     fn item(&self, item: Item<'_>) {
         self.count(&item);
+        let change_of = |written: &bool| if *written { "write" } else { "metadata" };
         let (path, kind, change, size) = match &item {
             Item::Entry { entry, written, .. } => {
                 let kind = match entry.kind {
@@ -88,8 +92,9 @@ impl Report for ToOutput<'_> {
                     EntryKind::Symlink { .. } => "symlink",
                 };
                 let size = entry.file_size().filter(|_| *written);
-                (entry.path.as_bytes(), kind, if *written { "write" } else { "metadata" }, size)
+                (entry.path.as_bytes(), kind, change_of(written), size)
             }
+            Item::Destination { written, .. } => (&b"."[..], "directory", change_of(written), None),
             Item::Removed { path, folder } => {
                 (*path, if *folder { "directory" } else { "file" }, "delete", None)
             }

@@ -216,9 +216,10 @@ fn what_differs_has_rsyncs_letters() {
         date(&ssh.path(link), 1_500_000_000);
     }
     date(&ssh.path("there/moved"), 1_400_000_000);
-    for folder in ["src/sub", "there/sub", "src", "there"] {
+    for folder in ["src/sub", "there/sub", "src"] {
         date(&ssh.path(folder), 1_500_000_000);
     }
+    fs::set_permissions(ssh.path("src"), fs::Permissions::from_mode(0o711)).unwrap();
     for flags in [&[][..], &["--checksum"], &["-I"], &["--size-only"], &["--checksum", "--size-only"]] {
         let dry = [&["-a", "-n", "--itemize-changes"], flags].concat();
         let said =
@@ -234,6 +235,42 @@ fn what_differs_has_rsyncs_letters() {
             ours.sort_unstable();
             assert_eq!(ours, theirs, "{flags:?} {from}");
         }
+    }
+}
+
+/// It may be somebody's home, and a dry run said nothing of it.
+#[test]
+fn a_destination_that_becomes_what_the_source_is_is_named_as_rsync_names_it() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src/file"), "1").unwrap();
+    fs::set_permissions(ssh.path("src"), fs::Permissions::from_mode(0o711)).unwrap();
+    date(&ssh.path("src"), 1_500_000_000);
+    let (there, far) = (ssh.path("there"), ssh.far("there"));
+    for (from, to) in [("src/", "there"), ("src/", far.as_str()), (&ssh.far("src/"), "there")] {
+        let said = |flags: &[&str]| {
+            let ran = ssh.run(&[&["-a", "--itemize-changes"], flags, &[from, to]].concat());
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+            ran.stdout.lines().find(|line| line.ends_with(" ./")).map(str::to_owned)
+        };
+        let counted = |flags: &[&str]| ssh.copy(&[flags, &["-a", from, to]].concat());
+        assert_eq!(said(&["-n"]).as_deref(), Some("cd+++++++++ ./"), "{from} {to}");
+        let planned = counted(&["-n"]);
+        assert_eq!(said(&[]).as_deref(), Some("cd+++++++++ ./"), "{from} {to}");
+        assert_eq!(said(&["-n"]), None, "{from} {to}: it is the same by now");
+        fs::remove_dir_all(&there).unwrap();
+        let done = counted(&[]);
+        assert_eq!(
+            (&planned["entries"], &done["files"], &done["folders"]),
+            (&2.into(), &1.into(), &1.into())
+        );
+        for flags in [&["-n"][..], &[]] {
+            fs::set_permissions(&there, fs::Permissions::from_mode(0o755)).unwrap();
+            date(&there, 1_400_000_000);
+            assert_eq!(said(flags).as_deref(), Some(".d..tp..... ./"), "{from} {to} {flags:?}");
+        }
+        assert_eq!(there.metadata().unwrap().permissions().mode() & 0o777, 0o711);
+        fs::remove_dir_all(&there).unwrap();
     }
 }
 

@@ -85,7 +85,7 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
     fs::write(ssh.path("there/src/newer"), "1234567").unwrap();
     let ran = ssh.run(&["-n", "--json", &ssh.far("there/src/"), "src"]);
     let listed: Vec<_> = ran.events_named("item").iter().map(|item| item["path"].clone()).collect();
-    assert_eq!(listed, ["newer"]);
+    assert_eq!(listed, ["newer", "."], "and the destination gets the source's time");
     assert!(!ssh.path("there/src/new").exists() && !ssh.path("src/newer").exists());
     assert_eq!(staging_folders(&ssh.path("there")) + staging_folders(&ssh.path("src")), 0);
 }

@@ -33,7 +33,7 @@ fn a_dry_run_in_any_word_removes_nothing() {
 #[test]
 fn no_source_is_taken_for_a_flags_value() {
     let ssh = tree();
-    for words in [&["-ai"][..], &["-rl"], &["-az"], &["-avzP"], &["-a", "--compress"], &["-a", "-a"]] {
+    for words in [&["-ai"][..], &["-rlt"], &["-az"], &["-avzP"], &["-a", "--compress"], &["-a", "-a"]] {
         for to in ["to".to_owned(), ssh.far("to")] {
             ssh.copy(&[words, &["2024", "s1", "s2", &to]].concat());
             for path in ["to/2024/year", "to/s1/one", "to/s2/two"] {
@@ -50,6 +50,8 @@ fn no_source_is_taken_for_a_flags_value() {
         assert_eq!(ran.code, 2, "{flag}");
         assert!(ran.stderr.contains(said), "{flag}: {}", ran.stderr);
     }
+    let ran = ssh.run(&["-rl", "s1", "s2", &ssh.far("to")]);
+    assert_eq!((ran.code, ssh.path("to").exists()), (2, false), "{}", ran.stderr);
     let ran = ssh.run(&["-i", "s1", "s2", &ssh.far("to")]);
     assert_eq!((ran.code, ssh.path("to").exists()), (2, false), "{}", ran.stderr);
 }
