@@ -50,7 +50,7 @@ pub use layout::{
 };
 pub use pace::{Pace, Turn};
 pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, take_below};
-pub use printable::Printable;
+pub use printable::{Printable, PrintableText};
 pub use priority::Priority;
 pub use progress::Speedometer;
 pub use receipt::{

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::output::printable_path;
+
 /// An exit code. Scripts rely on these numbers; docs/cli.md and `terahaul help exit-codes` list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -97,7 +99,7 @@ impl Failure {
         use std::io::ErrorKind;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let (ErrorKind::NotFound, "written", Some(folder)) = (error.kind(), action, folder) {
-            let (path, folder) = (path.display(), folder.display());
+            let (path, folder) = (printable_path(path), printable_path(folder));
             let message = format!(
                 "{path} could not be written, as there is no folder {folder}: make it, or check the spelling"
             );
@@ -113,7 +115,7 @@ impl Failure {
                 (Exit::Unexpected, remedy.unwrap_or("check its permissions and the disk"))
             }
         };
-        Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", path.display()))
+        Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", printable_path(path)))
     }
 
     /// What was named to be written to cannot be, which is known before anything was done.

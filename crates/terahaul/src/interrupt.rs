@@ -117,7 +117,7 @@ impl Signals {
 }
 
 /// Returns with the next of these signals, if they are taken.
-async fn next(signals: &mut Option<Signal>) {
+pub async fn next(signals: &mut Option<Signal>) {
     match signals {
         Some(signals) => _ = signals.recv().await,
         None => std::future::pending().await,
@@ -125,7 +125,7 @@ async fn next(signals: &mut Option<Signal>) {
 }
 
 /// Whether this process was started with the signal ignored, as `nohup` does. Where that cannot be seen, it counts as such.
-fn is_ignored(kind: SignalKind) -> bool {
+pub fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

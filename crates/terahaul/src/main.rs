@@ -163,7 +163,7 @@ fn mistake_in(text: &str) -> String {
     words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; tip: ")
 }
 
-/// The log is for finding faults and goes to stderr; `TERAHAUL_LOG` sets its level, as `debug` or `terahaul_net=trace`.
+/// The log is for finding faults and goes to stderr; `TERAHAUL_LOG` sets its level, as `debug` or `terahaul_net=debug`.
 fn start_log(cli: &Cli) {
     let level = match cli.command {
         _ if cli.global.quiet => "error",
@@ -190,7 +190,7 @@ fn start_log(cli: &Cli) {
         .init();
     if let Some(error) = mistake {
         tracing::warn!(
-            "TERAHAUL_LOG is not heeded ({error}): give a level, such as debug, or terahaul_net=trace"
+            "TERAHAUL_LOG is not heeded ({error}): give a level, such as debug, or terahaul_net=debug"
         );
     }
 }

@@ -41,10 +41,13 @@ pub fn advise(measured: &Measurements) -> Advice {
             advice.recommend(measured, moved, direction, limit);
         }
     }
-    if transfers(measured).next().is_none() {
-        advice.of_round_trips_alone(measured);
-    } else {
+    if transfers(measured).next().is_some() {
         advice.channels_and_transport(measured);
+    } else {
+        advice.of_round_trips_alone(measured);
+        if measured.udp_blocked {
+            advice.say(transport(measured));
+        }
     }
     advice.lost_connects(measured);
     advice.cipher(measured);
@@ -507,6 +510,13 @@ mod tests {
         assert!(less.recommendations[0].contains("no more than TCP"), "{less:?}");
         let blocked = advise(&Measurements { udp_blocked: true, ..long_path() });
         assert!(blocked.recommendations[0].contains("opened for UDP"), "{blocked:?}");
+    }
+
+    /// Only where TCP was measured beside it was it said what to open.
+    #[test]
+    fn where_udp_alone_was_to_be_measured_and_is_blocked_it_is_said_what_to_open() {
+        let alone = Measurements { tcp: Directions::default(), udp_blocked: true, ..long_path() };
+        assert!(advise(&alone).recommendations.iter().any(|text| text.contains("opened for UDP")));
     }
 
     #[test]

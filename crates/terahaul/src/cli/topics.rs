@@ -113,8 +113,9 @@ Examples:
   terahaul info 'https://depot.example:8750/t/…#thl_…'
       A link needs no token.
   terahaul info 2vqkzwy7s5h3m4n6p7q2r3s4tq --json |
-      jq -r 'select(.event == \"entry\") | .blake3 + \"  \" + .path'
-      What b3sum would print.
+      jq -r 'select(.event == \"entry\" and .blake3) | .blake3 + \"  \" + .path'
+      What b3sum would print of files without line feeds or backslashes in their
+      names.
   terahaul info 2vqkzwy7s5h3m4n6p7q2r3s4tq --summary --receipt run42.json
       The signed receipt, which 'terahaul verify' needs.";
 

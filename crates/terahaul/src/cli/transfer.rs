@@ -10,7 +10,7 @@ use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, Transport};
 
 use crate::exit::Failure;
-use crate::output::printable;
+use crate::output::printable_text;
 use crate::settings::{
     Channels, Words, parse_address, parse_channels, parse_compress, parse_priority, parse_transport, whole,
 };
@@ -38,7 +38,7 @@ impl Display for FilterArgs {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let flags = [("include", &self.include), ("exclude", &self.exclude)];
         let typed = flags.into_iter().flat_map(|(flag, globs)| {
-            globs.iter().map(move |glob| format!("--{flag} '{}'", printable(glob.as_bytes())))
+            globs.iter().map(move |glob| format!("--{flag} '{}'", printable_text(glob)))
         });
         f.write_str(&typed.collect::<Vec<_>>().join(" "))
     }

@@ -2,14 +2,14 @@
 
 use crate::api::Api;
 use crate::cli::ExtendArgs;
-use crate::commands::{depot, each, transfers};
+use crate::commands::{depot, each, transfer};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, date_of};
 
 pub async fn run(args: ExtendArgs, output: &Output) -> Result<Exit, Failure> {
-    let ids = transfers(&args.ids)?;
     let api = Api::new(&depot(args.to.as_deref())?)?;
-    each(&ids, output, async |&id| {
+    each(&args.ids, output, async |id| {
+        let id = transfer(id)?;
         let expires = api.extend(id, args.expire_days).await?.expires;
         let until =
             expires.map_or_else(|| "for good".into(), |expires| format!("until {}", date_of(expires)));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
@@ -10,7 +11,7 @@ use clap_mangen::Man;
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, PathText, printable_path};
 
 pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();
@@ -69,8 +70,9 @@ pub fn man(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
     command.build();
     let written = fs::create_dir_all(&args.dir).and_then(|()| write_pages(&command, &args.dir));
     written.map_err(|error| Failure::place(&args.dir, &error))?;
-    let text = format!("the manual is in {}: terahaul(1) names all pages", args.dir.display());
-    let result = serde_json::json!({ "dir": args.dir.to_string_lossy() });
+    let text = format!("the manual is in {}: terahaul(1) names all pages", printable_path(&args.dir));
+    let mut result = serde_json::json!({});
+    PathText::from(args.dir.as_os_str().as_bytes()).put("dir", &mut result);
     output.emit(&Event::Done { command: "man", result, text });
     Ok(Exit::Ok)
 }
@@ -85,7 +87,7 @@ fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
         .try_for_each(|below| write_pages(below, dir))
 }
 
-fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
+fn page(command: &Command, name: &str) -> io::Result<String> {
     let usage = command.clone().render_usage().to_string();
     let man = Man::new(command.clone().mut_args(with_aliases))
         .title(name.to_uppercase())
@@ -107,7 +109,8 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     if let Some(notes) = command.get_after_help() {
         writeln!(page, ".SH NOTES\n.nf\n{}\n.fi", as_it_stands(&notes.to_string()))?;
     }
-    Ok(page)
+    // Without UTF-8 in the locale, roff has no such character. A line that began with dots would be a request.
+    Ok(String::from_utf8(page).map_err(io::Error::other)?.replace('…', "\\&..."))
 }
 
 /// How a command is used, a line for each way.
@@ -187,6 +190,14 @@ mod tests {
         assert!(page("terahaul-send.1").contains("\\-\\-max\\-rate"), "the text of others names it");
         assert!(page("terahaul-cp.1").contains("(also \\-R)"), "{}", page("terahaul-cp.1"));
         assert!(!dir.path().join("terahaul-far.1").exists(), "ssh starts it, nobody types it");
+        for page in fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&page).unwrap();
+            assert!(
+                text.is_ascii() && !text.lines().any(|line| line.starts_with("...")),
+                "{}",
+                page.display()
+            );
+        }
         assert_eq!(as_it_stands(".x\n'a\\b'"), "\\&.x\n\\(aqa\\eb\\(aq");
     }
 }

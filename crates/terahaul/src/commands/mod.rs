@@ -57,28 +57,29 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
 }
 
 /// Does `act` with each, also after one failed: what is gone already does not keep the others. Fails as the first did.
-async fn each<T: std::fmt::Display>(
-    things: &[T],
+async fn each(
+    ids: &[String],
     output: &Output,
-    act: impl AsyncFn(&T) -> Result<(), Failure>,
+    act: impl AsyncFn(&String) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let (mut failed, mut first) = (0, None);
-    for thing in things {
-        let Err(failure) = act(thing).await else { continue };
-        if things.len() == 1 || fails_with_all(&failure) {
+    for id in ids {
+        let Err(failure) = act(id).await else { continue };
+        if ids.len() == 1 || fails_with_all(&failure) {
             return Err(failure);
         }
-        let path = PathText::from(thing.to_string().as_bytes());
+        let name = if may_be_link(id) { "a link" } else { id };
+        let path = PathText::from(name.as_bytes());
         let message = format!("failed: {failure}");
         output.emit(&Event::Failure { path, cause: "failed", message: &message });
         failed += 1;
-        first.get_or_insert((thing, failure));
+        first.get_or_insert((name, failure));
     }
-    let Some((thing, failure)) = first else { return Ok(Exit::Ok) };
+    let Some((name, failure)) = first else { return Ok(Exit::Ok) };
     // Why has been said of each.
     let message = match failed {
-        1 => format!("1 of {} failed: {thing}", things.len()),
-        _ => format!("{failed} of {} failed, {thing} first", things.len()),
+        1 => format!("1 of {} failed: {name}", ids.len()),
+        _ => format!("{failed} of {} failed, {name} first", ids.len()),
     };
     Err(Failure { message, ..failure })
 }
@@ -89,17 +90,14 @@ fn fails_with_all(failure: &Failure) -> bool {
     failure.exit == Exit::Unreachable || (failure.exit == Exit::Denied && failure.code != "scope_missing")
 }
 
-/// Transfers, by their identifiers.
-fn transfers(ids: &[String]) -> Result<Vec<TransferId>, Failure> {
-    let parse = |id: &String| {
-        id.parse().map_err(|error| match may_be_link(id) {
-            true => Failure::usage(
-                "this takes no link: give the transfer's identifier, which stands between '/t/' and '#' in it",
-            ),
-            false => Failure::usage(format!("'{}': {error}", id.escape_debug())),
-        })
-    };
-    ids.iter().map(parse).collect()
+/// A transfer, by its identifier.
+fn transfer(id: &str) -> Result<TransferId, Failure> {
+    id.parse().map_err(|error| match may_be_link(id) {
+        true => Failure::usage(
+            "this takes no link: give the transfer's identifier, which stands between '/t/' and '#' in it",
+        ),
+        false => Failure::usage(format!("'{}': {error}", id.escape_debug())),
+    })
 }
 
 /// Whether it was meant as a link, which holds a secret: no message repeats it.

@@ -2,14 +2,14 @@
 
 use crate::api::Api;
 use crate::cli::RemoveArgs;
-use crate::commands::{depot, each, transfers};
+use crate::commands::{depot, each, transfer};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output};
 
 pub async fn run(args: RemoveArgs, output: &Output) -> Result<Exit, Failure> {
-    let ids = transfers(&args.ids)?;
     let api = Api::new(&depot(args.to.as_deref())?)?;
-    each(&ids, output, async |&id| {
+    each(&args.ids, output, async |id| {
+        let id = transfer(id)?;
         if args.dry_run {
             output.emit(&Event::Transfer(&api.transfer(id).await?));
         } else {

@@ -51,10 +51,11 @@ async fn create(api: &Api, args: &TokenCreateArgs, output: &Output) -> Result<()
         expires_in_days: args.expire_days,
     };
     let created = api.create_token(&new).await?;
-    output.notice(format!(
-        "token {} is shown only now; keep it where only its user can read it",
-        created.info.id
+    let id = &created.info.id;
+    output.set_remedy(format!(
+        "the token is there, and its secret is lost: revoke it with 'terahaul token revoke {id}'"
     ));
+    output.notice(format!("token {id} is shown only now; keep it where only its user can read it"));
     let result = serde_json::to_value(&created).unwrap_or_default();
     output.emit(&Event::Done { command: "token create", result, text: created.token });
     Ok(())

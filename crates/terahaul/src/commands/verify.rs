@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use terahaul_core::{ByteCount, Entry, EntryPath, FailureCause, Hash};
+use terahaul_core::{ByteCount, Entry, FailureCause, Hash};
 use terahaul_tree::{Filter, Roots, Skipped, Verdict, VerifyError};
 
 use crate::api::Api;
@@ -17,7 +17,7 @@ use crate::cli::VerifyArgs;
 use crate::commands::may_be_link;
 use crate::commands::receipts::unnamed;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText, counted};
+use crate::output::{Event, Output, PathText, counted, printable, printable_path};
 use crate::proof::ReceiptFile;
 use crate::settings::{Environment, Target};
 
@@ -67,7 +67,7 @@ fn open_file(path: &Path) -> Result<File, Failure> {
         Some(b'{') => kept(path, &beginning, &file),
         _ => Err(Failure::usage(format!(
             "{} is no receipt: give a file that --receipt of 'terahaul send', 'receive' or 'info' has written, and then the folder to compare with it",
-            path.display()
+            printable_path(path)
         ))),
     }
 }
@@ -79,7 +79,7 @@ fn kept(path: &Path, beginning: &[u8], rest: &File) -> Result<File, Failure> {
     match copied {
         Ok(MOST) => Err(Failure::usage(format!(
             "{} does not end where any receipt would: give a file that --receipt has written",
-            path.display()
+            printable_path(path)
         ))),
         Ok(_) => Ok(file),
         Err(error) => Err(Failure::file("kept in a temporary file", path, &error)),
@@ -97,6 +97,28 @@ struct Comparison {
 struct Count {
     compared: u64,
     different: u64,
+    /// What is there and was not compared.
+    extra: u64,
+}
+
+impl Count {
+    fn differing(&self) -> Option<String> {
+        let Self { compared, different, .. } = self;
+        let differ = counted(*different, "entry differs", "entries differ");
+        (*different > 0).then(|| {
+            format!("{differ} from what was signed, of {compared} compared: receive or copy them again")
+        })
+    }
+
+    fn beside(&self) -> Option<String> {
+        let Self { compared, extra, .. } = self;
+        let are = counted(*extra, "entry is", "entries are");
+        (*extra > 0).then(|| {
+            format!(
+                "{are} there beside the {compared} compared, and named: remove what does not belong there"
+            )
+        })
+    }
 }
 
 impl Comparison {
@@ -116,7 +138,7 @@ impl Comparison {
         if self.extra {
             self.find_extra(&receipt, &mut count)?;
         }
-        let Count { compared, different } = count;
+        let Count { compared, different, extra } = count;
         if compared == 0 && receipt.statement.entries > 0 {
             return Err(Failure::usage(
                 "nothing that was signed is selected, so nothing is verified: check --include and --exclude",
@@ -128,9 +150,10 @@ impl Comparison {
             "name": statement.name,
             "public_key": statement.public_key,
             "compared": compared,
-            "different": different,
+            "different": different + extra,
+            "extra": extra,
         });
-        if different == 0 {
+        if different + extra == 0 {
             let text = format!(
                 "{} signed on {} (transfer {}, depot key {})",
                 if compared == 1 {
@@ -146,14 +169,8 @@ impl Comparison {
             return Ok(Exit::Ok);
         }
         self.output.emit(&Event::Done { command: "verify", result, text: String::new() });
-        Err(Failure::new(
-            Exit::VerifyFailed,
-            format!(
-                "{different} {} {} from what was signed, of {compared} compared: receive or copy them again",
-                if different == 1 { "entry" } else { "entries" },
-                if different == 1 { "differs" } else { "differ" },
-            ),
-        ))
+        let said: Vec<_> = [count.differing(), count.beside()].into_iter().flatten().collect();
+        Err(Failure::new(Exit::VerifyFailed, said.join("; ")))
     }
 
     fn compare(&self, receipt: &ReceiptFile, count: &mut Count) -> Result<(), Failure> {
@@ -205,7 +222,7 @@ impl Comparison {
         inside.push("/");
         let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
         let mut differs = |path: PathText, what, message: &str| {
-            count.different += 1;
+            count.extra += 1;
             self.output.emit(&Event::Difference { path, what, message });
         };
         let mut too_many_files = None;
@@ -216,7 +233,7 @@ impl Comparison {
             for skipped in &batch.skipped {
                 let Skipped { path, cause, detail, .. } = skipped;
                 if skipped.too_many_files {
-                    too_many_files = Some(format!("{} {}", path.display(), skipped.message()));
+                    too_many_files = Some(format!("{} {}", printable_path(path), skipped.message()));
                     return ControlFlow::Break(());
                 }
                 let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes();
@@ -240,7 +257,7 @@ pub fn uncompared(dir: &Path, error: &VerifyError) -> Failure {
     match error {
         VerifyError::Folder(error) if error.kind() == ErrorKind::NotADirectory => Failure::usage(format!(
             "{} is not a folder: give the folder that the files are in, as they were received",
-            dir.display()
+            printable_path(dir)
         )),
         VerifyError::Folder(error) => Failure::file("opened", dir, error),
         VerifyError::Thread(error) => {
@@ -260,11 +277,7 @@ fn describe(entry: &Entry, verdict: &Verdict) -> Option<(&'static str, String)> 
         Verdict::OtherContent(found) => {
             ("content", format!("has other content: its BLAKE3 is {}", found.to_hex()))
         }
-        Verdict::OtherTarget(target) => {
-            let shown = EntryPath::new(target.clone())
-                .map_or_else(|_| target.escape_ascii().to_string(), |p| p.to_string());
-            ("target", format!("leads elsewhere: to {shown}"))
-        }
+        Verdict::OtherTarget(target) => ("target", format!("leads elsewhere: to {}", printable(target))),
         Verdict::Unreadable(detail) => ("unreadable", format!("cannot be read: {detail}")),
     })
 }

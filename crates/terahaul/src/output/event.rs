@@ -144,6 +144,16 @@ pub struct PathText {
     pub printable: String,
 }
 
+impl PathText {
+    /// Adds it to a result as the field `name`, and exactly as `name_hex` where that is not.
+    pub fn put(self, name: &str, result: &mut serde_json::Value) {
+        result[name] = self.path.into();
+        if let Some(hex) = self.path_hex {
+            result[format!("{name}_hex")] = hex.into();
+        }
+    }
+}
+
 impl From<&EntryPath> for PathText {
     fn from(path: &EntryPath) -> Self {
         Self { printable: path.to_string(), ..Self::from(path.as_bytes()) }

@@ -1,8 +1,10 @@
 //! Events as text for people.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
-use terahaul_core::{ByteCount, Printable, ReceiptEntry, ReceiptKind};
+use terahaul_core::{ByteCount, Printable, PrintableText, ReceiptEntry, ReceiptKind};
 
 use super::{Event, date_of};
 use crate::api::{Token, Transfer};
@@ -23,12 +25,12 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
         Event::Ready { page, url, token, .. } => Some(ready(page, url, token)),
         Event::Entry { entry, present } => Some(entry_line(entry, *present)),
         Event::Difference { path, message, .. } => {
-            Some(format!("{}: {}", path.printable, printable(message.as_bytes())))
+            Some(format!("{}: {}", path.printable, printable_text(message)))
         }
         Event::Transfer(transfer) => Some(transfer_line(transfer)),
         Event::Token(token) => Some(token_line(token)),
         Event::Item { text, .. } => (!text.is_empty()).then(|| text.clone()),
-        Event::Measured { text, .. } => Some(printable(text.as_bytes())),
+        Event::Measured { text, .. } => Some(printable_text(text)),
         Event::Done { text, .. } => (!text.is_empty()).then(|| text.clone()),
         Event::Start { .. } | Event::Progress(_) | Event::Failure { .. } | Event::Notice { .. } => None,
         Event::Error { .. } => None,
@@ -39,10 +41,10 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
 pub fn stderr_text(event: &Event<'_>) -> Option<String> {
     match event {
         Event::Failure { path, message, .. } => {
-            Some(format!("terahaul: {} {}", path.printable, printable(message.as_bytes())))
+            Some(format!("terahaul: {} {}", path.printable, printable_text(message)))
         }
-        Event::Notice { message } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
-        Event::Error { message, .. } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
+        Event::Notice { message } => Some(format!("terahaul: {}", printable_text(message))),
+        Event::Error { message, .. } => Some(format!("terahaul: {}", printable_text(message))),
         _ => None,
     }
 }
@@ -113,6 +115,16 @@ pub fn long(time: Duration) -> String {
 /// As [`Printable`] shows it.
 pub fn printable(bytes: &[u8]) -> String {
     Printable(bytes).to_string()
+}
+
+/// As [`Printable`] shows a path of this machine.
+pub fn printable_path(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes())
+}
+
+/// As [`PrintableText`] shows what is no name.
+pub fn printable_text(text: &str) -> String {
+    PrintableText(text.as_bytes()).to_string()
 }
 
 #[cfg(test)]

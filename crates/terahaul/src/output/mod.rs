@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use date::date_of;
 pub use descriptor::{Stderr, handle_interrupt};
 pub use event::{Event, PathText, PathView, ProgressView};
-pub use human::{TOKENS, counted, long, printable, transfers_head};
+pub use human::{TOKENS, counted, long, printable, printable_path, printable_text, transfers_head};
 
 use crate::cli::GlobalArgs;
 use crate::exit::Failure;
@@ -38,6 +38,8 @@ struct Shared {
     closed: AtomicBool,
     /// Why stdout could not be written, other than that.
     lost: Mutex<Option<std::io::Error>>,
+    /// What is to be done then.
+    remedy: Mutex<Option<String>>,
 }
 
 impl Output {
@@ -51,6 +53,7 @@ impl Output {
             bar,
             closed: AtomicBool::new(false),
             lost: Mutex::new(None),
+            remedy: Mutex::new(None),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -126,11 +129,20 @@ impl Output {
         !self.shared.quiet && (self.shared.json || self.shared.bar.is_some())
     }
 
+    /// Says what is to be done should results be lost on the way to stdout, where running the command again is not enough.
+    pub fn set_remedy(&self, remedy: String) {
+        *self.shared.remedy.lock().unwrap_or_else(PoisonError::into_inner) = Some(remedy);
+    }
+
     /// Fails when results were lost on the way to stdout, a closed pipe apart.
     pub fn check(&self) -> Result<(), Failure> {
-        match self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            None => Ok(()),
-            Some(error) => Err(lost(&error)),
+        let Some(error) = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        let failure = lost(&error);
+        match self.shared.remedy.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(remedy) => Err(Failure { message: format!("{failure}; {remedy}"), ..failure }),
+            None => Err(failure),
         }
     }
 

@@ -224,9 +224,9 @@ impl Probe<'_> {
                     complete = temporary.transfer.filter(|_| uploaded.complete);
                     match (&uploaded.moved, uploaded.cut_short) {
                         (None, None) => self.miss(up, "nothing arrived in time"),
-                        (None, Some(error)) => self.miss(up, error.to_string()),
+                        (None, Some(error)) => self.miss(up, said(&error)),
                         (Some(_), Some(error)) => {
-                            self.output.notice(format!("sending ended early: {error}"));
+                            self.output.notice(format!("sending ended early: {}", said(&error)));
                         }
                         (Some(_), None) => {}
                     }
@@ -264,7 +264,7 @@ impl Probe<'_> {
 
     fn miss_over(&mut self, what: &'static str, error: &ClientError) {
         self.measured.udp_blocked |= matches!(error, ClientError::NoUdp { .. });
-        self.miss(what, error.to_string());
+        self.miss(what, said(error));
     }
 
     fn conclude(&self, args: &ProbeArgs, target: &Target, reached: &Reached) {
@@ -318,6 +318,12 @@ impl Probe<'_> {
     }
 }
 
+/// What went wrong, without what it means for a transfer: a probe keeps nothing, and resumes nothing.
+fn said(error: &ClientError) -> String {
+    let said = error.to_string();
+    said.split_once("; what has arrived is kept").map(|(said, _)| said.to_owned()).unwrap_or(said)
+}
+
 /// The largest transfer that can be received.
 async fn largest(api: &Api) -> Result<Option<TransferId>, Failure> {
     const LATEST: usize = 200;
@@ -329,4 +335,21 @@ async fn largest(api: &Api) -> Result<Option<TransferId>, Failure> {
 /// `host:port`.
 fn place(endpoint: &Endpoint) -> String {
     endpoint.base_url().trim_start_matches("https://").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_does_not_say_that_it_resumes() {
+        let (host, detail) = ("depot.example:8750".to_owned(), "no answer".to_owned());
+        let without = ClientError::WithoutUdp { host: host.clone() };
+        let blocked = ClientError::NoUdp { host: host.clone(), detail: detail.clone() };
+        let here = ClientError::UdpHere(std::io::ErrorKind::Other.into());
+        for error in [without, blocked, here, ClientError::Unreachable { host, detail }] {
+            let said = said(&error);
+            assert!(!said.contains("kept") && !said.contains("resumes") && said.contains(": "), "{said}");
+        }
+    }
 }

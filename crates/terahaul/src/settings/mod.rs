@@ -25,7 +25,7 @@ pub use ports::{parse_port, parse_ports};
 pub use priority::parse_priority;
 pub use resume_key::resume_key;
 pub use size::parse_size;
-pub use target::{NOTHING_PIPED, Target, read_one_line};
+pub use target::{Target, read_one_line};
 pub use transport::parse_transport;
 pub use whole::whole;
 pub use words::Words;

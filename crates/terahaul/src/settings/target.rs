@@ -39,7 +39,7 @@ impl Target {
 }
 
 /// What is wrong where stdin is empty.
-pub const NOTHING_PIPED: &str = "nothing came from stdin: pipe the line in, or give it otherwise";
+const NOTHING_PIPED: &str = "nothing came from stdin: pipe the line in, or give it otherwise";
 
 /// One line of stdin, without the space around it. Longer than any link or token is refused. Blocks: whoever waits for it has to
 /// hear an interrupt meanwhile. `nothing` is what is wrong where there is none.

@@ -9,6 +9,7 @@ mod gone;
 mod interrupts;
 mod lab;
 mod lab_alone;
+mod login;
 mod long_path;
 mod manage;
 mod names;

@@ -53,6 +53,19 @@ fn of_several_that_are_removed_each_that_fails_is_named() {
     assert_eq!(named, [unknown.as_str(), &other]);
     assert!(ran.event("error")["message"].as_str().unwrap().contains(&unknown), "{}", ran.stdout);
     assert_eq!(ran.event("done")["transfer"], id.as_str(), "and the last one is removed all the same");
+    // One that is no identifier, or a link with its secret, keeps the others no more than one that is unknown.
+    let link = depot.send(&["src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    for command in [&["extend", "--expire-days", "9"][..], &["remove"]] {
+        let ran = depot.run(&[command, &["zzz", &link, &id, "--json"]].concat());
+        assert_eq!(ran.code, 2, "{command:?}: {}", ran.stdout);
+        let secret = link.split_once("#thl_").unwrap().1;
+        assert!(!ran.stdout.contains(secret) && !ran.stderr.contains(secret), "{}", ran.stdout);
+        let named: Vec<_> =
+            ran.events_named("failure").iter().map(|failure| failure["path"].clone()).collect();
+        assert_eq!(named, ["zzz", "a link"]);
+        assert_eq!(ran.event("done")["transfer"], id.as_str(), "{command:?}: {}", ran.stdout);
+    }
     // What a token may not do with one, it may with the next.
     let reader = depot.run(&["token", "create", "--label", "reader", "--scope", "receive"]);
     depot.send(&["src"]);

@@ -60,6 +60,22 @@ fn a_result_that_cannot_be_written_is_an_error() {
     }
 }
 
+/// A token that nobody has was left there, and a link was to be had by nothing but sending once more.
+#[test]
+fn what_is_to_be_done_about_a_result_that_is_lost_is_said() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("a"), "a").unwrap();
+    let create = ["token", "create", "--label", "lost", "--scope", "send"];
+    for (args, said) in [(&create[..], "'terahaul token revoke "), (&["send", "a"], "'terahaul info ")] {
+        for more in [&[][..], &["--json"]] {
+            let mut command = depot.command(&[args, more].concat());
+            command.stdout(full()).stderr(std::process::Stdio::piped());
+            let ran = Ran::of_child(command.spawn().unwrap());
+            assert!(ran.code == 1 && ran.stderr.contains(said), "{args:?}: {}", ran.stderr);
+        }
+    }
+}
+
 /// The standard library takes what it cannot write to such a file for written.
 #[test]
 fn a_stdout_that_is_open_for_reading_only_is_an_error() {

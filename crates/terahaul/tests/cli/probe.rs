@@ -95,6 +95,11 @@ fn where_udp_does_not_get_through_the_probe_says_what_to_open() {
     assert!(why_not(&done, "udp_down").contains("does not get through"), "{done}");
     assert!(done["advice"]["recommendations"][0].as_str().unwrap().contains("opened for UDP"), "{done}");
     assert_eq!(transfers(&depot), 0);
+    let mut alone = depot.command(&[BRIEFLY, &["--json", "--transport", "udp"]].concat());
+    alone.env("TERAHAUL_URL", &url);
+    let done = Ran::of(alone).event("done");
+    assert!(!why_not(&done, "udp_up").contains("resumes"), "{done}");
+    assert!(done["advice"]["recommendations"].to_string().contains("opened for UDP"), "{done}");
 }
 
 #[test]

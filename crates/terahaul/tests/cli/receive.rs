@@ -128,6 +128,31 @@ fn files_in_the_way_stay_as_they_are_unless_they_may_be_replaced() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// Folders that were there counted as received, and in a dry run as there.
+#[test]
+fn a_run_and_a_dry_run_count_alike_what_is_there_already() {
+    let depot = Depot::start();
+    std::fs::create_dir_all(depot.path("src/folder")).unwrap();
+    std::fs::write(depot.path("src/a"), "a").unwrap();
+    let link = depot.send(&["src"]);
+    let dry = || depot.run(&["receive", &link, "dst\n", "--json", "-n"]).event("done");
+    let run = || depot.run(&["receive", &link, "dst\n", "--json"]).event("done");
+    let counts = |done: serde_json::Value| {
+        let count = |name: &str| done[name].as_u64().unwrap_or(0);
+        let received = count("entries") + count("files") + count("folders") + count("links");
+        (received, count("already_there"))
+    };
+    for expected in [(3, 0), (0, 3)] {
+        assert_eq!([counts(dry()), counts(run())], [expected; 2]);
+    }
+    let ran = depot.run(&["receive", &link, "dst\n"]);
+    assert!(
+        ran.stdout.contains("into dst\\n, ") && ran.stdout.contains("3 more were there"),
+        "{}",
+        ran.stdout
+    );
+}
+
 /// It was said to help, over and over.
 #[test]
 fn overwriting_is_not_advised_where_a_folder_is_in_the_way_or_arrives() {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -237,6 +237,47 @@ pub fn spawn(mut command: Command) -> Child {
 pub fn send_signal(process: u32, signal: &str) {
     let sent = Command::new("kill").args([&format!("-{signal}"), &process.to_string()]).status().unwrap();
     assert!(sent.success());
+}
+
+/// A shell's command line on a terminal of its own, and what is seen there.
+pub struct Terminal {
+    child: Child,
+    output: ChildStdout,
+    pub seen: String,
+}
+
+impl Terminal {
+    pub fn start(folder: &Path, line: &str) -> Self {
+        let mut command = Command::new("script");
+        command
+            .args(["-qec", line, "/dev/null"])
+            .current_dir(folder)
+            .env("SHELL", "/bin/sh")
+            .env("HOME", folder);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        Self { child, output, seen: String::new() }
+    }
+
+    pub fn type_in(&mut self, typed: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(typed.as_bytes()).unwrap();
+    }
+
+    pub fn read_until(&mut self, awaited: &str) {
+        let mut some = [0; 1024];
+        while !self.seen.contains(awaited) {
+            let len = self.output.read(&mut some).unwrap();
+            assert!(len > 0, "it ended without '{awaited}': {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&some[..len]));
+        }
+    }
+
+    pub fn read_to_end(mut self) -> String {
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).unwrap();
+        wait_for(&mut self.child);
+        self.seen + &String::from_utf8_lossy(&rest)
+    }
 }
 
 pub fn wait_for(child: &mut Child) -> std::process::ExitStatus {

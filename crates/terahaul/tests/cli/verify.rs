@@ -56,7 +56,10 @@ fn every_difference_is_named() {
             ("src/zero", "size"),
         ];
         assert_eq!(found, expected.map(|(path, what)| (path.to_owned(), what.to_owned())));
-        assert_eq!(ran.event("done")["different"], 7);
+        let done = ran.event("done");
+        assert_eq!((&done["different"], &done["extra"]), (&7.into(), &2.into()));
+        let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+        assert!(said.contains("5 entries differ") && said.contains("; 2 entries are there beside"), "{said}");
         assert_eq!(ran.event("error")["exit"], 8);
     }
 }

@@ -2,48 +2,10 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 
-use crate::rig::{Ran, send_signal, wait_for, wait_until};
+use crate::rig::{Ran, Terminal, send_signal, wait_for, wait_until};
 use crate::sshd::Sshd;
-
-/// A shell's command line on a terminal of its own, and what is seen there.
-struct Terminal {
-    child: Child,
-    output: ChildStdout,
-    seen: String,
-}
-
-impl Terminal {
-    fn start(folder: &Path, line: &str) -> Self {
-        let mut command = Command::new("script");
-        command
-            .args(["-qec", line, "/dev/null"])
-            .current_dir(folder)
-            .env("SHELL", "/bin/sh")
-            .env("HOME", folder);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        Self { child, output, seen: String::new() }
-    }
-
-    fn read_until(&mut self, awaited: &str) {
-        let mut some = [0; 1024];
-        while !self.seen.contains(awaited) {
-            let len = self.output.read(&mut some).unwrap();
-            assert!(len > 0, "it ended without '{awaited}': {:?}", self.seen);
-            self.seen.push_str(&String::from_utf8_lossy(&some[..len]));
-        }
-    }
-
-    fn read_to_end(mut self) -> String {
-        let mut rest = Vec::new();
-        self.output.read_to_end(&mut rest).unwrap();
-        wait_for(&mut self.child);
-        self.seen + &String::from_utf8_lossy(&rest)
-    }
-}
 
 #[test]
 fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {

@@ -17,7 +17,7 @@ use terahaul_tree::{Collision, Existing, Filter, Journal, NoRoom, Overwrite, Res
 use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText, printable};
+use crate::output::{Event, Output, PathText, printable, printable_path};
 
 /// Things in the way that are named; there may be a million more.
 pub(super) const MOST_NAMED: usize = 20;
@@ -53,6 +53,8 @@ struct State {
     superseded: BTreeSet<EntryIndex>,
     /// Declined because they are here already, by kind, size and time.
     skipped: BTreeSet<EntryIndex>,
+    /// Folders that are here already.
+    dressed: u64,
     /// Declined because of the globs.
     unwanted: BTreeSet<EntryIndex>,
     wanted_bytes: ByteCount,
@@ -117,6 +119,11 @@ impl Folder {
         self.state().skipped.clone()
     }
 
+    /// Folders that were here already, and only got their time and permissions.
+    pub fn dressed(&self) -> u64 {
+        self.state().dressed
+    }
+
     /// Entries that the sender could not send: they are no part of what was signed.
     pub fn failed_at_sender(&self) -> BTreeSet<EntryIndex> {
         let state = self.state();
@@ -152,8 +159,7 @@ impl Folder {
         }
         drop(state);
         for refusal in self.sink.refusals() {
-            let message =
-                format!("cannot be kept under this name here ({}): receive it elsewhere", refusal.detail);
+            let message = format!("cannot be kept here ({}): receive it elsewhere", refusal.detail);
             name(refusal.entry, "refused", &message);
             count += 1;
         }
@@ -171,6 +177,8 @@ impl Folder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Wanted,
+    /// A folder that is there already: it gets its time and permissions all the same.
+    Dressed,
     Skipped,
     Declined,
     InTheWay(Obstacle),
@@ -194,7 +202,8 @@ impl Fate {
         let replaces = overwrite == Overwrite::Replace && !is_folder;
         match existing {
             Existing::Absent => Self::Wanted,
-            Existing::Same if is_folder || replaces => Self::Wanted,
+            Existing::Same if is_folder => Self::Dressed,
+            Existing::Same if replaces => Self::Wanted,
             Existing::Same => Self::Skipped,
             Existing::Elsewhere { same: true } if !replaces => Self::Skipped,
             Existing::Folder => Self::kept_out("exists already as a folder", MOVE),
@@ -295,7 +304,9 @@ impl Folder {
     /// all that is in a new folder.
     fn existing(&self, index: EntryIndex, entry: &Entry) -> Result<Existing, Failure> {
         let look = || {
-            let failed = |error| Failure::file("looked at", Path::new(&entry.path.to_string()), &error);
+            let failed = |error| {
+                Failure::file("looked at", Path::new(OsStr::from_bytes(entry.path.as_bytes())), &error)
+            };
             self.sink.existing(index).map(|found| found.unwrap_or(Existing::Absent)).map_err(failed)
         };
         let mut components = entry.path.components();
@@ -356,7 +367,7 @@ impl Folder {
                 Exit::NoSpace,
                 format!(
                     "{} has {free} free, and at least {more} are still to be received: free some space, or receive elsewhere",
-                    self.dir.display()
+                    printable_path(&self.dir)
                 ),
             )),
         }
@@ -375,6 +386,7 @@ impl Destination for Folder {
             let index = EntryIndex(at);
             match self.take(index, entry)? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
+                Fate::Dressed => self.state().dressed += 1,
                 Fate::InTheWay(obstacle) => blocked.push((&entry.path, obstacle)),
                 fate @ (Fate::Skipped | Fate::Declined) => {
                     if fate == Fate::Skipped {

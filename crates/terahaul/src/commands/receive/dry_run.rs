@@ -1,15 +1,17 @@
 //! `terahaul receive --dry-run`: what would be received.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use terahaul_core::{ByteCount, EntryKind, TransferId};
-use terahaul_tree::{Existing, ExistingFolder, Filter, OpenError, Overwrite};
+use terahaul_core::{ByteCount, TransferId};
+use terahaul_tree::{ExistingFolder, Filter, OpenError, Overwrite};
 
 use super::destination::{Fate, in_the_way, name_in_the_way};
 use super::open_failure;
 use crate::api::{Api, EntryRecord};
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText, counted};
+use crate::output::{Event, Output, PathText, counted, printable_path};
 
 /// Looks at entry after entry as a run would.
 struct Foretelling<'a> {
@@ -53,10 +55,10 @@ pub async fn run(
     }
     let there = match already_there {
         0 => String::new(),
-        count => format!("; {count} more are there already"),
+        count => format!("; {count} more {} there already", if count == 1 { "is" } else { "are" }),
     };
     let wanted = counted(entries, "entry", "entries");
-    let text = format!("would receive {wanted}, {bytes}, into {}{there}", dir.display());
+    let text = format!("would receive {wanted}, {bytes}, into {}{there}", printable_path(dir));
     let result = serde_json::json!({
         "dry_run": true,
         "entries": entries,
@@ -83,21 +85,19 @@ impl Foretelling<'_> {
             sums.failed += 1;
             return Ok(());
         }
-        let existing = folder
-            .existing(&entry)
-            .map_err(|error| Failure::file("looked at", &dir.join(entry.path.to_string()), &error))?;
+        let existing = folder.existing(&entry).map_err(|error| {
+            Failure::file("looked at", &dir.join(OsStr::from_bytes(entry.path.as_bytes())), &error)
+        })?;
         let fate = Fate::of(&entry, existing, *overwrite);
-        // A folder is always dressed anew; it is there all the same.
-        let is_there =
-            fate == Fate::Skipped || existing == Existing::Same && entry.kind == EntryKind::Directory;
+        let is_there = matches!(fate, Fate::Skipped | Fate::Dressed);
         match fate {
             Fate::InTheWay(obstacle) => {
                 sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, &obstacle));
                 name_in_the_way(&entry.path, &obstacle, output);
                 return Ok(());
             }
-            Fate::Skipped | Fate::Wanted | Fate::Declined if is_there => sums.already_there += 1,
-            Fate::Skipped | Fate::Wanted | Fate::Declined => {
+            Fate::Skipped | Fate::Dressed => sums.already_there += 1,
+            Fate::Wanted | Fate::Declined => {
                 sums.entries += 1;
                 sums.bytes += entry.file_size().unwrap_or_default();
             }

@@ -21,7 +21,7 @@ use crate::commands::receipts;
 use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, counted};
+use crate::output::{Event, Output, PathText, counted, printable_path};
 use crate::settings::{Environment, Target};
 use destination::{COLLISION, Folder, came_in_the_way, kept_for_the_same};
 
@@ -81,7 +81,14 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         None => Ok(()),
     };
     let failed = folder.name_failures(output);
-    let sums = Sums { published, skipped, failed, compared: proven, progress: looks.progress() };
+    let dressed = folder.dressed();
+    let sums = Sums {
+        published: Published { folders: published.folders.saturating_sub(dressed), ..published },
+        already_there: skipped + dressed,
+        failed,
+        compared: proven,
+        progress: looks.progress(),
+    };
     report(&received, &sums, &args.dir, output);
     output.closing(|| pace(sums.progress.sent, began.elapsed()));
     kept?;
@@ -117,7 +124,7 @@ fn refuse_name_of_entry(folder: &Folder, dir: &Path, receipt: &Path) -> Result<(
     match is_entry() {
         Some(_) => Err(Failure::usage(format!(
             "{} is the name of something in the transfer: run it again with another --receipt, which goes on from what has arrived",
-            receipt.display()
+            printable_path(receipt)
         ))),
         None => Ok(()),
     }
@@ -168,7 +175,7 @@ fn publish_failure(error: &PublishError, output: &Output) -> Failure {
 struct Sums {
     published: Published,
     /// Entries that were there already.
-    skipped: u64,
+    already_there: u64,
     failed: u64,
     compared: u64,
     progress: Progress,
@@ -177,11 +184,11 @@ struct Sums {
 fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
     let statement = &received.statement;
     let Published { files, folders, links, .. } = sums.published;
-    let there = match sums.skipped {
+    let there = match sums.already_there {
         0 => String::new(),
-        count => format!("; {count} were there already and were read again"),
+        count => format!("; {count} more {} there already", if count == 1 { "was" } else { "were" }),
     };
-    let verified = match files + folders + links + sums.skipped {
+    let verified = match files + folders + links + sums.already_there {
         0 if statement.entries > 0 => "; nothing that was signed is among it, so nothing is verified",
         _ => ", verified against the depot's signature",
     };
@@ -190,16 +197,15 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         counted(files, "file", "files"),
         counted(folders, "folder", "folders"),
         counted(links, "link", "links"),
-        dir.display(),
+        printable_path(dir),
     );
-    let result = serde_json::json!({
+    let mut result = serde_json::json!({
         "transfer": statement.transfer,
         "name": statement.name,
-        "dir": dir.to_string_lossy(),
         "files": files,
         "folders": folders,
         "links": links,
-        "already_there": sums.skipped,
+        "already_there": sums.already_there,
         "failed": sums.failed,
         "moved_bytes": sums.progress.sent,
         "transport": sums.progress.way.by.as_str(),
@@ -209,5 +215,6 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         "root": statement.root,
         "public_key": statement.public_key,
     });
+    PathText::from(dir.as_os_str().as_bytes()).put("dir", &mut result);
     output.emit(&Event::Done { command: "receive", result, text });
 }

@@ -392,6 +392,7 @@ impl Job {
             statement.bytes
         ));
         let progress = self.sending.progress();
+        output.set_remedy(format!("'terahaul info {}' says the link", statement.transfer));
         let result = serde_json::json!({
             "transfer": statement.transfer,
             "link": self.link,
