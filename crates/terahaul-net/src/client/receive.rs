@@ -409,6 +409,12 @@ impl Driver {
                 Ok(())
             }
             Message::Failed(failed) => {
+                let offered = self.inbound.with(|receiver| receiver.layout().entry_count());
+                let is_beyond = |failed: &Failed| u64::from(failed.entry) >= offered;
+                if self.client.placement == Placement::Accepted && failed.iter().any(is_beyond) {
+                    let violation = "it says that something has failed which it has not offered";
+                    return Err(ClientError::Violation(WireError::violation(violation)));
+                }
                 let destination = Arc::clone(&self.destination);
                 let entries = failed.iter().map(|failed| EntryIndex(failed.entry));
                 self.inbound.with(|receiver| receiver.handle_failed(entries));

@@ -178,6 +178,27 @@ fn what_an_interrupted_copy_leaves_on_another_file_system_is_removed_by_the_next
     assert!(left > 0, "no copy was interrupted while something waited there");
 }
 
+/// It was taken for a folder with nothing in it, and a copy with --delete was emptied.
+#[test]
+fn what_was_unmounted_before_it_was_listed_is_not_taken_for_an_empty_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in 0..1100 {
+        plant(dir.path(), &[(&format!("t/a/{file}"), b"")]);
+    }
+    let Some(mounted) = Mounted::at(dir.path().join("t/m"), c"size=1m,mode=755") else { return };
+    plant(&mounted.0, &[("file", b"content")]);
+    let roots = Roots::open(&[dir.path().join("t")]).unwrap();
+    let (mut mounted, mut skipped) = (Some(mounted), Vec::new());
+    // Without helpers nothing is listed before its turn, and the first batch is full of what is in `a`.
+    let whole = walk(&roots, &Filter::default(), 0, |batch| {
+        drop(mounted.take());
+        skipped.extend(batch.skipped.into_iter().map(|skipped| (skipped.path, skipped.lack)));
+        ControlFlow::Continue(())
+    });
+    assert!(whole);
+    assert_eq!(skipped, [(dir.path().join("t/m"), crate::Lack::Unknown)]);
+}
+
 /// Whoever has the other file system may have put something else there meanwhile.
 #[test]
 fn what_is_removed_on_another_file_system_is_not_looked_for_behind_a_link() {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::Stat;
+use rustix::fs::{AtFlags, Stat};
 use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
 use terahaul_store::remedy_of_too_many_files;
 
@@ -59,10 +59,6 @@ impl Look<'_> {
             Work::Names(_, names) => (names, None),
             Work::List(_) => self.names()?,
         };
-        if names.len() > NAMES_AT_ONCE {
-            self.split(names);
-            return Ok(());
-        }
         let passed;
         let at = match &opened {
             Some(opened) => opened.as_fd(),
@@ -71,8 +67,13 @@ impl Look<'_> {
                 passed.as_fd()
             }
         };
-        for name in names {
-            self.look_at(at, &name);
+        let stat = rustix::fs::fstat(at)?;
+        if self.folder.is_mount && rustix::fs::statat(at, "..", AtFlags::empty())?.st_dev == stat.st_dev {
+            self.skip(&self.folder.path, Why::unmounted());
+        } else if names.len() > NAMES_AT_ONCE {
+            self.split(names);
+        } else {
+            names.iter().for_each(|name| self.look_at(at, &stat, name));
         }
         Ok(())
     }
@@ -104,7 +105,8 @@ impl Look<'_> {
         }
     }
 
-    fn look_at(&mut self, at: BorrowedFd<'_>, name: &[u8]) {
+    /// Looks at `name` in the folder that is open `at` and has the status `folder`.
+    fn look_at(&mut self, at: BorrowedFd<'_>, folder: &Stat, name: &[u8]) {
         if self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name) {
             // It was made after the roots were compared with each other; the next run sends it.
             return;
@@ -131,7 +133,12 @@ impl Look<'_> {
                     // An entry without them would have those at the receiver removed.
                     Some(error) => return self.skip(path.as_bytes(), Why::unreadable(&error)),
                 }
-                self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict);
+                self.add(
+                    Entry { path, kind, mtime, mode, extra },
+                    &stat,
+                    verdict,
+                    stat.st_dev != folder.st_dev,
+                );
             }
             Ok((_, Status::Special(what))) => self.skip(&path, Why::special(what)),
             Err(error) => self.skip(&path, Why::unreadable(&error)),
@@ -175,7 +182,7 @@ impl Look<'_> {
         }
     }
 
-    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict) {
+    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict, is_mount: bool) {
         if entry.kind != EntryKind::Directory {
             let position = self.output.found.len();
             self.output.inodes.extend(self.walker.carried.inode(stat).map(|inode| (position, inode)));
@@ -184,7 +191,7 @@ impl Look<'_> {
         }
         let inside = verdict == Verdict::In;
         let path = entry.path.as_bytes().to_vec();
-        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside }));
+        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside, is_mount }));
         self.output.children.push(Arc::new(Node::new(Some((entry, inside)), work)));
     }
 
@@ -229,6 +236,12 @@ impl Why {
         let detail = format!("it is {what}");
         let (cause, lack) = (FailureCause::Unsupported, Lack::Itself);
         Self { says_all: false, ..Self::saying(cause, lack, detail) }
+    }
+
+    /// What was in it is not there any more, and not removed.
+    fn unmounted() -> Self {
+        let detail = "is no mount any more: mount what was there, then run the command again";
+        Self::saying(FailureCause::Unreadable, Lack::Unknown, detail)
     }
 
     /// It would be sent as the empty file that it says it is.

@@ -144,7 +144,7 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn run(mut self, roots: &Roots, take: &mut dyn FnMut(Batch) -> ControlFlow<()>) -> ControlFlow<()> {
         let top = |(at, root): (usize, &crate::roots::Root)| {
-            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false });
+            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false, is_mount: false });
             let work = match &root.name {
                 Some(name) => Work::Names(folder, vec![name.to_vec()]),
                 None => Work::List(folder),

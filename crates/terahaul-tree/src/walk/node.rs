@@ -13,6 +13,8 @@ pub(super) struct Folder {
     pub(super) path: Vec<u8>,
     /// An include has matched it, or a folder it is in.
     pub(super) inside: bool,
+    /// A file system was mounted there when it was found.
+    pub(super) is_mount: bool,
 }
 
 pub(super) enum Work {

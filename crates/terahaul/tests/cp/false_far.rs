@@ -32,6 +32,8 @@ pub struct Script {
     pub refuses: Option<WireError>,
     /// To a receiver, batch by batch.
     pub manifest: Vec<Batch>,
+    /// To a receiver, before the manifest.
+    pub failed: Vec<Failed>,
     /// To a receiver, of what it has asked for.
     pub only_file: bool,
     pub top: Option<Top>,
@@ -213,8 +215,8 @@ impl Serve for Liar {
         Ok(Told(self.0.manifest.clone().into_iter()))
     }
 
-    async fn failed(&self, _: EntryIndex) -> Result<Vec<Failed>, WireError> {
-        Ok(Vec::new())
+    async fn failed(&self, from: EntryIndex) -> Result<Vec<Failed>, WireError> {
+        Ok(self.0.failed.iter().filter(|failed| failed.entry >= from.0).cloned().collect())
     }
 
     fn handle_failed(&self, _: &[Failed]) {}

@@ -247,6 +247,20 @@ fn a_sending_host_whose_manifest_begins_where_none_reaches_ends_the_copy() {
     }
 }
 
+/// Its file got its name, with zeros in it: what had failed was forgotten by the time that it was offered.
+#[test]
+fn a_sending_host_that_speaks_of_what_it_has_not_offered_ends_the_copy() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("here")).unwrap();
+    let manifest = vec![Batch { first: EntryIndex(0), entries: vec![file("asked")], seal: true }];
+    let failed = vec![Failed { entry: 0, cause: Cause::Unreadable, detail: String::new() }];
+    let far = FalseFar::start(&ssh, Script { manifest, failed, ..Script::default() });
+    let ran = run_against(&ssh, &far.command, &["far:asked", "here"]);
+    let named = "broke the protocol: it says that something has failed which it has not offered";
+    assert!(ran.stderr.contains(named), "{ran:?}");
+    assert!(!ssh.path("here/asked").exists(), "{ran:?}");
+}
+
 /// The receiver says by declining that it has the same: of what lies behind a link it must not say that.
 #[test]
 fn contents_are_not_compared_through_links() {
