@@ -12,6 +12,8 @@ const ROUND_TRIPS_MS: [u64; 4] = [1, 20, 200, 2_000];
 const SHORT_QUEUES: [u64; 3] = [3, 5, 10];
 /// In what the line carries in a round trip.
 const QUEUES: [f64; 3] = [0.25, 1.0, 2.0];
+/// What a policer's bucket holds, in packets of 1,500 bytes: less than a burst that measures a line, and more.
+const BUCKETS: [f64; 2] = [10.0, 64.0];
 const LOSSES: [f64; 3] = [0.0, 0.01, 0.05];
 const PACKET: f64 = 1_500.0;
 /// How many times as long as it should take is waited.
@@ -35,6 +37,12 @@ pub fn cells() -> Vec<Cell> {
                         format!("{mbits} Mbit/s, {rtt_ms} ms, queue {queue}, loss {} %", loss * 100.0);
                     all.push(Cell::new(title, mbits, rtt_ms * MILLI, packets, loss));
                 }
+            }
+            for packets in BUCKETS {
+                let title = format!("{mbits} Mbit/s, {rtt_ms} ms, policer, bucket {packets} packets");
+                let mut cell = Cell::new(title, mbits, rtt_ms * MILLI, packets, 0.0);
+                cell.path.out.policed = true;
+                all.push(cell);
             }
         }
     }

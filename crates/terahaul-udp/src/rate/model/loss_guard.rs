@@ -7,6 +7,7 @@
 //! | state | an epoch ends with | next |
 //! |---|---|---|
 //! | open | no more loss than usual | open; what is usual follows downwards |
+//! | open | more than usual, nothing waits, and the window has grown meanwhile | held, to see how much is lost at this one |
 //! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
 //! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
@@ -23,6 +24,11 @@ use crate::Time;
 
 /// What an epoch has to hold to mean something.
 const PACKETS: f64 = 400.0;
+/// So many round trips are enough, if they hold [`FEW_PACKETS`].
+const ROUNDS: u32 = 8;
+const FEW_PACKETS: f64 = 30.0;
+/// An epoch whose window has become so many times as large says too little of it.
+const GROWN: f64 = 1.25;
 /// Less is not worth a reaction.
 const EXCESS: f64 = 0.02;
 /// So much more than usual is lost where a queue overflows of which only the top shows: whoever began when it was full takes
@@ -39,6 +45,8 @@ const FIRST_HOLD_ROUNDS: u32 = 50;
 const SHORTEST_FIRST_HOLD: Duration = Duration::from_millis(20);
 const LONGEST_FIRST_HOLD: Duration = Duration::from_secs(1);
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
+/// How much larger the window becomes in an epoch near a limit that was seen.
+const GROWTH: f64 = 3.0;
 
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -46,6 +54,17 @@ struct Trial {
     window: f64,
     /// Below this share of loss, it was the rate that caused it.
     verdict: f64,
+}
+
+/// What became of some hundred packets, or of eight round trips'.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    share: f64,
+    /// Packets.
+    lost: f64,
+    settled: f64,
+    /// Not all of them were sent at the same window.
+    has_grown: bool,
 }
 
 /// What the law is at.
@@ -67,6 +86,8 @@ pub(super) struct LossGuard {
     arrived: f64,
     lost: f64,
     rounds: u32,
+    /// The smallest window of the epoch.
+    least: f64,
     trial: Option<Trial>,
     ceiling: Option<(f64, Time)>,
     /// The last ceiling, after its time.
@@ -89,6 +110,7 @@ impl LossGuard {
             arrived: 0.0,
             lost: 0.0,
             rounds: 0,
+            least: f64::INFINITY,
             trial: None,
             ceiling: None,
             limit: None,
@@ -113,6 +135,7 @@ impl LossGuard {
     /// The law leaves its window for reasons of its own: what it tried comes to nothing, and neither is what was before it to come back.
     pub(super) fn interrupt(&mut self) {
         (self.arrived, self.lost, self.rounds, self.trial) = (0.0, 0.0, 0, None);
+        self.least = f64::INFINITY;
     }
 
     /// What the window must not pass: during a trial what it is, else the limit that loss has shown.
@@ -120,11 +143,28 @@ impl LossGuard {
         if self.trial.is_some() { Some(0.0) } else { self.ceiling.map(|(window, _)| window) }
     }
 
+    /// What was sent before this round says nothing.
+    pub(super) fn look_from(&mut self, round: u64) {
+        self.blind_until = round;
+    }
+
+    /// Whether loss depends on the rate, as far as was seen, or that is being found out.
+    pub(super) fn is_limited(&self) -> bool {
+        self.trial.is_some() || self.ceiling.is_some() || self.limit.is_some()
+    }
+
     /// Startup has shown a limit; what was sent up to `round` says no more.
     pub(super) fn hold_at(&mut self, now: Time, window: f64, round: u64) {
         self.ceiling = Some((window, now + self.hold));
         self.limit = Some(window);
         self.blind_until = round + 1;
+    }
+
+    /// By how much the window may grow in a round trip: where loss has shown a limit, a line that carries more than that shows by what arrives, and
+    /// not by what bursts of packets say of it.
+    pub(super) fn most_growth(&self, window: f64, datagram: f64) -> f64 {
+        let round_trips = (PACKETS * datagram / window).clamp(1.0, ROUNDS.into());
+        self.limit.map_or(f64::INFINITY, |_| (GROWTH.powf(1.0 / round_trips) - 1.0) * window)
     }
 
     /// Whether the window may grow fast: not near where loss has shown a limit before.
@@ -141,28 +181,28 @@ impl LossGuard {
         if cohort.round < self.blind_until {
             return None;
         }
-        if self.limit.is_some_and(|limit| state.window > 1.5 * limit) {
-            self.limit = None;
-        }
         self.arrived += cohort.arrived as f64 / state.datagram;
         self.lost += cohort.lost as f64 / state.datagram;
         self.rounds += 1;
         let settled = self.arrived + self.lost;
-        if settled < 1.0 || (settled < PACKETS && self.rounds < 8) {
+        self.least = self.least.min(state.window);
+        if settled < FEW_PACKETS || (settled < PACKETS && self.rounds < ROUNDS) {
             return None;
         }
         let (share, lost) = (self.lost / settled, self.lost);
+        let has_grown = state.window > GROWN * std::mem::replace(&mut self.least, f64::INFINITY);
         (self.arrived, self.lost, self.rounds) = (0.0, 0.0, 0);
         match self.trial.take() {
             Some(trial) => self.judge(now, trial, share, state.window),
-            None => self.look(now, share, lost, settled, state),
+            None => self.look(now, Epoch { share, lost, settled, has_grown }, state),
         }
     }
 
-    fn look(&mut self, now: Time, share: f64, lost: f64, settled: f64, state: &Now) -> Option<f64> {
+    fn look(&mut self, now: Time, epoch: Epoch, state: &Now) -> Option<f64> {
+        let Epoch { share, lost, settled, has_grown } = epoch;
         let excess = share - self.usual;
         // Losses come in bursts: ten times the variation of independent ones.
-        let chance = 3.0 * (10.0 * self.usual.max(0.0001) / settled).sqrt();
+        let chance = 3.0 * (10.0 * (self.usual * (1.0 - self.usual)).max(0.0001) / settled).sqrt();
         let doubted = self.usual > EXCESS && now >= self.doubt_at;
         if excess > OVERFLOW.max(chance) && state.queue_shows {
             // What is under way says nothing of the smaller window.
@@ -171,14 +211,23 @@ impl LossGuard {
         }
         if (excess <= EXCESS.max(chance) || lost < 10.0 || state.queue_shows) && !doubted {
             self.usual = (self.usual + (share - self.usual) * 0.2).min(self.usual.max(share.min(0.001)));
+            // More than that arrives as well.
+            self.limit = self.limit.filter(|limit| state.window <= 1.5 * limit);
+            return None;
+        }
+        if has_grown {
+            // How much is lost at this window is not known yet, and the verdict would be too hard.
+            self.ceiling = Some((state.window, now + self.hold));
+            self.blind_until = state.round + 1;
             return None;
         }
         self.doubt_at = now + DOUBT_EVERY;
         // To what arrives now. If the rest was lost to the rate, as little as usual will be lost then; if not, as much
         // as now.
         let smaller = ((1.0 - share) / (1.0 - self.usual).max(0.1) * 0.98).clamp(0.2, 0.9);
-        let cured = (1.0 - (1.0 - share) / smaller).max(0.0);
-        self.trial = Some(Trial { window: state.window, verdict: (share + cured) / 2.0 });
+        let arrives = 1.0 - share;
+        let cured = (arrives / smaller).min(1.0);
+        self.trial = Some(Trial { window: state.window, verdict: 1.0 - (arrives * cured).sqrt() });
         self.blind_until = state.round + 1;
         Some(state.window * smaller)
     }

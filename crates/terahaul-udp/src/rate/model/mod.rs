@@ -58,7 +58,7 @@ use keeping::Keeping;
 use loss_guard::LossGuard;
 use meetings::{Meeting, Meetings, Reason};
 use sharing::Sharing;
-use startup::Taken;
+use startup::{Gain, Taken};
 use step::{Answer, Seen, Step};
 use swings::Swings;
 
@@ -114,6 +114,7 @@ pub struct Model {
     sharing: Sharing,
     meetings: Meetings,
     taken: Taken,
+    gain: Gain,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
     /// It does not.
@@ -163,6 +164,8 @@ fn is_empty(waited: f64, keep: f64) -> bool {
 const FIRST_WINDOW: f64 = 96.0;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
+/// The same where loss depends on the rate: a packet in a hundred round trips.
+const LIMITED_WINDOW: f64 = 0.01;
 /// The same in a drain.
 const DRAINED_WINDOW: f64 = 2.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
@@ -206,6 +209,7 @@ impl Model {
             sharing: Sharing::new(eagerness.most_share()),
             meetings: Meetings::new(Duration::ZERO),
             taken: Taken::No,
+            gain: Gain::default(),
             step: None,
             elsewhere: false,
             settled: Cohort::default(),
@@ -276,7 +280,8 @@ impl Model {
         if step < 0.0 {
             self.window += step;
         } else if !report.sender_limited {
-            self.window += step.min((most - self.window).max(0.0));
+            let growth = step.min(self.guard.most_growth(self.window, self.datagram));
+            self.window += growth.min((most - self.window).max(0.0));
         }
     }
 
@@ -431,14 +436,21 @@ impl RateLaw for Model {
             self.window -= 0.5 * marked.min(report.arrived as f64);
             self.boost = 1.0;
         }
-        let least = if report.capacity.is_some() { LEAST_WINDOW } else { UNMEASURED_WINDOW };
+        let least = match report.capacity {
+            // Nothing waits that would make the round trip longer: of so short a one the line may carry less than a packet.
+            _ if self.guard.is_limited() => LIMITED_WINDOW,
+            Some(_) => LEAST_WINDOW,
+            None => UNMEASURED_WINDOW,
+        };
         self.window = self.window.max(least * self.datagram);
     }
 
     fn handle_cohort(&mut self, now: Time, cohort: &Cohort) {
         self.settled.arrived += cohort.arrived;
         self.settled.lost += cohort.lost;
-        if self.phase == Phase::Share {
+        if self.phase == Phase::Startup {
+            self.gain.handle_cohort(cohort);
+        } else if self.phase == Phase::Share {
             self.sharing.handle_loss(now, cohort.loss() - self.guard.usual(), self.shortest);
         } else if self.phase == Phase::Cruise {
             self.keeping.handle_cohort(cohort, self.guard.usual(), self.waiting);
@@ -459,6 +471,7 @@ impl RateLaw for Model {
         self.window = (self.window / 4.0).max(FIRST_WINDOW * self.datagram);
         self.phase = Phase::Startup;
         self.taken = Taken::Past;
+        self.gain = Gain::default();
         self.guard.interrupt();
         self.round = Round::new(self.round.cohort.round);
     }
@@ -498,7 +511,8 @@ impl RateLaw for Model {
             Phase::Meeting(meeting) => meeting.window as u64,
             // The rate decides; the window only keeps a path that died from filling memory.
             Phase::Share => (self.window * 2.0) as u64,
-            _ => self.window as u64,
+            // Of a smaller one packets go out further apart.
+            _ => self.window.max(LEAST_WINDOW * self.datagram) as u64,
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what the line carries, on a [`FAR`] path where no more waits than this transfer would keep waiting; once, and not after a silence | startup, at that at least, and at what later reports of two round trips say |
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
+//! | that twice as much is sent, much of it lost, and no more arrives | cruise, at what arrives |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
 //! | within [`ON_APPROVAL`] round trips of that, in cruise, that far more waits than this transfer keeps waiting | half of the window: somebody else uses the line |
@@ -13,12 +14,32 @@ use super::Model;
 use super::loss_guard::HEAVY;
 use crate::Time;
 use crate::path::FAR;
-use crate::rate::PathReport;
+use crate::rate::{Cohort, PathReport};
 
 /// For so many round trips after a far line was taken: the next one's reports tell better what it carries, and the one after that whether
 /// anybody else uses it.
 const GROWING_INTO: u64 = 2;
 const ON_APPROVAL: u64 = 3;
+
+/// Whether more arrives of more that is sent. A policer drops what is beyond its rate from the first round trip on, and all that is added: what is
+/// lost so passes for usual. Of bursts into a short queue much is lost, too, and as much of more of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gain {
+    since: Cohort,
+    pub(super) is_futile: bool,
+}
+
+impl Gain {
+    /// Takes in what became of a round's packets.
+    pub(super) fn handle_cohort(&mut self, cohort: &Cohort) {
+        let sent = |cohort: &Cohort| cohort.arrived + cohort.lost;
+        if sent(cohort) >= 2 * sent(&self.since) {
+            let gained = cohort.arrived as f64 > 1.4 * self.since.arrived as f64;
+            self.is_futile = cohort.loss() > HEAVY && !gained && sent(&self.since) > 0;
+            self.since = *cohort;
+        }
+    }
+}
 
 /// Whether all of a far line was taken at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +99,11 @@ impl Model {
             self.guard.learn(usual);
             // Others may have what this transfer has not even asked for yet.
             self.cruise_at(now, filling.min(self.window));
+        } else if self.gain.is_futile {
+            // What else is lost shows at the rate of what arrives.
+            self.guard.learn(usual);
+            self.guard.look_from(report.round + 1);
+            self.cruise_at(now, report.arrival_rate.unwrap_or(arrival) * self.idle_loop);
         } else if packets > 200.0 && lost > usual + chance.max(0.05) {
             self.guard.learn(usual);
             let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
