@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// What a group and all others may do.
@@ -25,8 +25,13 @@ pub(crate) fn keep_folder_private(folder: &Path) {
     }
 }
 
-/// Lets nobody but its owner put something else in the place of what is in a folder. Others may look into it, as its owner likes.
+/// Lets nobody but its owner put something else in the place of what is in a folder. Others may look into it, as its owner likes. Where that is
+/// somebody else, the depot may be one of those whom it lets write.
 pub(crate) fn keep_from_writing(folder: &Path) {
+    let is_own = |folder: fs::Metadata| folder.uid() == rustix::process::geteuid().as_raw();
+    if !folder.metadata().is_ok_and(is_own) {
+        return;
+    }
     take_away(folder, |mode| if mode & STICKY == 0 { OTHERS_WRITE } else { 0 }, "go-w");
 }
 

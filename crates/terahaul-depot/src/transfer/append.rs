@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terahaul_core::{Address, BLOCK_SIZE, ByteCount, Entry, EntryIndex, EntryKind};
+use terahaul_core::{Address, BLOCK_SIZE, ByteCount, Entry, EntryIndex, EntryKind, kept_detail};
 use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
@@ -11,7 +11,6 @@ use super::reopen::Readers;
 use super::space::Share;
 use crate::DepotError;
 use crate::db::{Change, Declared, EncodedBatch, Growth};
-use crate::error::quoted;
 
 /// Most bytes in a symbolic link's text: Linux makes none that is longer.
 const MAX_TARGET: usize = 4095;
@@ -185,7 +184,7 @@ impl Live {
         for (entry, index) in entries.iter().zip(tail.total..) {
             check_entry(entry).map_err(|reason| DepotError::BadEntry {
                 entry: index,
-                path: quoted(entry.path.to_string()),
+                path: kept_detail(entry.path.to_string()),
                 reason: reason.to_owned(),
             })?;
         }
@@ -201,7 +200,7 @@ impl Live {
         let within = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
         let before = hashes.iter().position(|hash| tail.paths.contains(*hash));
         match before.or(within) {
-            Some(at) => Err(DepotError::DuplicatePath { path: quoted(entries[at].path.to_string()) }),
+            Some(at) => Err(DepotError::DuplicatePath { path: kept_detail(entries[at].path.to_string()) }),
             None => Ok(hashes),
         }
     }

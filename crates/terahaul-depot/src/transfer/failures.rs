@@ -68,7 +68,7 @@ impl NamedFailures {
         let index = u64::from(entry.0);
         let known = |batch: &ManifestBatch| {
             let at = usize::try_from(index.checked_sub(batch.first)?).ok()?;
-            batch.entries.get(at).map(|entry| entry.path.to_string())
+            batch.entries.get(at).map(|entry| String::from_utf8_lossy(entry.path.as_bytes()).into_owned())
         };
         if let Some(path) = self.batch.as_ref().and_then(known) {
             return Ok(path);

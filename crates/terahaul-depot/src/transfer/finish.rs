@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::entry_hashes::EntryHashes;
 use super::live::Live;
-use super::load::lost_blocks;
+use super::load::ends_before;
 use super::recover::is_cut_short;
 use super::registry::Slot;
 use crate::db::{Completion, TransferRow, TransferState};
@@ -82,9 +82,10 @@ impl Depot {
 
     async fn finish_in_slot(&self, id: TransferId) -> Result<Finished, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
+        // First of all: another database may say anything.
+        self.check_data().await?;
         let row = self.row(id).await?;
         if row.state != TransferState::Open {
-            self.check_data().await?;
             // What is said again has to hold still.
             let (store, last_block) = (self.inner.store.clone(), self.inner.db.last_block(id).await?);
             let is_cut_short =
@@ -128,7 +129,7 @@ impl Depot {
         let id = live.id();
         let store = self.inner.store.clone();
         let end = blocking::run(move || store.open(id)?.end()).await??;
-        if !live.inbound.with(|receiver| lost_blocks(receiver.durable(), receiver.layout(), end)).is_empty() {
+        if live.inbound.with(|receiver| ends_before(end, receiver.durable(), receiver.layout())) {
             // Another file has its name since it was loaded. Loaded anew, it lacks them.
             return Err(DepotError::Closed);
         }

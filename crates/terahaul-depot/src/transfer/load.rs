@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use terahaul_core::{
-    Address, BLOCK_SIZE, BlockNumber, BlockRun, BlockSet, ByteCount, EntryIndex, Layout, Receiver, TransferId,
-};
+use terahaul_core::{Address, BlockNumber, BlockSet, ByteCount, EntryIndex, Layout, Receiver, TransferId};
 use terahaul_net::server::Seat;
 use terahaul_store::{FlatSink, Inbound, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -177,17 +175,16 @@ impl Depot {
             flat.end().map(|end| (flat, end))
         });
         let (flat, end) = opened.await??;
-        let lost = lost_blocks(&durable, &layout, end);
-        for block in lost.runs().flat_map(BlockRun::blocks) {
-            durable.remove(block);
-        }
+        // An older object may lack any of them: a block that was under way when it was copied is a hole in it.
+        let is_older = ends_before(end, &durable, &layout);
+        let lost = if is_older { std::mem::take(&mut durable) } else { BlockSet::new() };
         let receiver = Receiver::resuming(layout, durable, failed.into_iter().map(|(entry, _)| entry));
-        if !lost.is_empty() {
+        if is_older {
             if is_finished {
                 // What is signed stands, and cannot be sent on.
                 return Err(StoreError::Short(id).into());
             }
-            tracing::warn!(transfer = %id, blocks = lost.len(), "its data ends before what is recorded of it: its sender is to send that again");
+            tracing::warn!(transfer = %id, blocks = lost.len(), "its data ends before what is recorded of it: its sender is to send it again");
             let runs: Vec<_> = lost.runs().collect();
             let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
             self.inner.db.forget_blocks(id, &runs, len_of, receiver.void_bytes().0).await?;
@@ -285,13 +282,11 @@ impl Depot {
     }
 }
 
-/// Those of `durable` that an object which ends at `end` does not have: it is of an older store than the database is.
-pub(super) fn lost_blocks(durable: &BlockSet, layout: &Layout, end: Option<Address>) -> BlockSet {
-    let Some(end) = end else { return BlockSet::new() };
-    let first = u32::try_from(end.0 / BLOCK_SIZE).unwrap_or(u32::MAX);
-    let is_lost = |block: &BlockNumber| block.address() + layout.len_of(*block).map_or(0, u64::from) > end;
-    let not_whole = durable.runs().filter_map(|run| run.from(first));
-    not_whole.flat_map(BlockRun::blocks).filter(is_lost).collect()
+/// Whether an object that ends at `end` lacks some of these blocks: it is of an older store than the database is.
+pub(super) fn ends_before(end: Option<Address>, durable: &BlockSet, layout: &Layout) -> bool {
+    let last = durable.runs().last().map(|run| BlockNumber(run.first.0 + (run.count - 1)));
+    let (Some(end), Some(last)) = (end, last) else { return false };
+    last.address() + layout.len_of(last).map_or(0, u64::from) > end
 }
 
 /// What is kept in memory of a manifest.

@@ -361,20 +361,23 @@ async fn what_an_older_store_lacks_of_an_open_transfer_is_sent_again_before_it_i
     let durable = async |depot: &Depot| depot.transfer(&caller, id).await.unwrap().durable_bytes;
     let of = |first, count| [BlockRun { first: BlockNumber(first), count }];
     let live = depot.open_inbound(&identity, id).await.unwrap();
-    assert_eq!(live.durable(), of(0, 1));
-    assert_eq!(durable(&depot).await, BLOCK_SIZE);
+    // Any of them may be a hole by now.
+    assert_eq!((live.durable(), durable(&depot).await), (Vec::new(), 0));
     assert!(
-        matches!(live.finish().await, Err(DepotError::Incomplete { missing, .. }) if missing == of(1, 2))
+        matches!(live.finish().await, Err(DepotError::Incomplete { missing, .. }) if missing == of(0, 3))
     );
-    for block in [1, 2] {
-        send(&live, block, parts[block as usize].clone()).await;
-    }
+    let send_all = async |live: &Arc<Live>| {
+        for (block, part) in (0..).zip(&parts) {
+            send(live, block, part.clone()).await;
+        }
+    };
+    send_all(&live).await;
     // Its last byte, of a depot that runs.
     cut(2 * BLOCK_SIZE + 4);
     assert!(matches!(live.finish().await, Err(DepotError::Closed)));
     let live = depot.open_inbound(&identity, id).await.unwrap();
-    assert_eq!(live.durable(), of(0, 2));
-    send(&live, 2, parts[2].clone()).await;
+    assert_eq!(live.durable(), Vec::new());
+    send_all(&live).await;
     assert_eq!(live.finish().await.unwrap().state, TransferState::Complete);
     let mut bytes = vec![0; 2 * BLOCK_SIZE as usize + 5];
     depot.open_outbound(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
