@@ -21,7 +21,7 @@ impl TreeSink {
         drop(manifest);
         for (entry, path) in leading {
             if self.ready.contains(entry) || self.status_there(&path).is_none() {
-                self.manifest_mut().mark_wanted(entry);
+                self.manifest_mut().mark_leading(entry);
             }
         }
     }

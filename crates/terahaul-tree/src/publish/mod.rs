@@ -169,8 +169,8 @@ impl TreeSink {
     fn published(&self) -> Published {
         let mut published = Published::default();
         let manifest = self.manifest();
-        for (index, _) in manifest.marks.iter().enumerate().filter(|(_, mark)| !mark.unwanted && !mark.there)
-        {
+        let is_placed = |mark: &Mark| !mark.unwanted && !mark.there && !mark.leads;
+        for (index, _) in manifest.marks.iter().enumerate().filter(|(_, mark)| is_placed(mark)) {
             let Some(row) = manifest.table.row(EntryIndex(index as u32)) else { continue };
             match row.kind {
                 RowKind::File => {

@@ -12,6 +12,7 @@ use crate::TreeSink;
 use crate::fault;
 use crate::read_only::open_own;
 use crate::staging::Staging;
+use crate::table::RowKind;
 
 /// A set of entries.
 #[derive(Debug, Default)]
@@ -51,13 +52,18 @@ impl Ready {
 }
 
 impl TreeSink {
-    /// All that is wanted is staged, durable, and about to be moved.
+    /// All that is wanted is staged, durable, and about to be moved. A folder that was there already is not.
     pub(super) fn mark_ready(&self) -> io::Result<()> {
         let mut ready = Ready::default();
-        let manifest = self.manifest();
-        let entries = (0..manifest.marks.len() as u32).map(EntryIndex);
-        entries.filter(|entry| manifest.is_wanted(*entry)).for_each(|entry| ready.insert(entry));
-        drop(manifest);
+        for item in self.wanted(0..self.entry_count()) {
+            let is_there = || {
+                let path = self.manifest().table.path(item.index);
+                path.is_some_and(|path| self.status_there(path.as_bytes()).is_some())
+            };
+            if item.kind != RowKind::Directory || self.ready.contains(item.index) || !is_there() {
+                ready.insert(item.index);
+            }
+        }
         ready.write(&self.staging)
     }
 }

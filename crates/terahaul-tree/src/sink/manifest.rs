@@ -56,6 +56,8 @@ pub(crate) struct Mark {
     pub(crate) lost: bool,
     /// An interrupted publishing has given it its name.
     pub(crate) moved: bool,
+    /// A folder that was not chosen, and leads to what was.
+    pub(crate) leads: bool,
     /// A small file that this process has staged whole, with its time and mode.
     pub(crate) written: bool,
 }
@@ -110,8 +112,10 @@ impl Manifest {
         }
     }
 
-    pub(crate) fn mark_wanted(&mut self, entry: EntryIndex) {
+    /// An unwanted folder leads to what is wanted.
+    pub(crate) fn mark_leading(&mut self, entry: EntryIndex) {
         let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return };
+        mark.leads = true;
         if std::mem::replace(&mut mark.unwanted, false)
             && let Some(folder) = self.table.row(entry).map(|row| row.folder)
         {

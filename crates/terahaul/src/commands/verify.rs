@@ -222,7 +222,8 @@ impl Comparison {
         inside.push("/");
         let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
         let mut differs = |path: PathText, what, message: &str| {
-            count.extra += 1;
+            // What cannot be read may be what was signed.
+            *if what == "extra" { &mut count.extra } else { &mut count.different } += 1;
             self.output.emit(&Event::Difference { path, what, message });
         };
         let mut too_many_files = None;
