@@ -15,7 +15,7 @@ mod probe;
 mod proof;
 mod settings;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write};
 use std::panic;
 use std::process::ExitCode;
@@ -23,7 +23,11 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
+use terahaul_core::PrintableText;
 use tokio::runtime::Runtime;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use cli::{Cli, Command, GlobalArgs};
 use exit::{Exit, Failure};
@@ -184,6 +188,7 @@ fn start_log(cli: &Cli) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colours)
+        .fmt_fields(debug_fn(write_field).delimited(" "))
         .with_writer(|| output::Stderr)
         // A log that cannot be written is lost: complaining of it on the same stderr would end the program.
         .log_internal_errors(false)
@@ -192,6 +197,16 @@ fn start_log(cli: &Cli) {
         tracing::warn!(
             "TERAHAUL_LOG is not heeded ({error}): give a level, such as debug, or terahaul_net=debug"
         );
+    }
+}
+
+/// What another end says is in some: it begins no line of its own, and turns nothing round.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    let text = PrintableText(text.as_bytes());
+    match field.name() {
+        "message" => write!(writer, "{text}"),
+        name => write!(writer, "{name}={text}"),
     }
 }
 

@@ -155,16 +155,20 @@ impl Receiving {
             Ok((channels, opened))
         })
         .await?;
-        if client.placement == Placement::Declared && opened.entries > MAX_ENTRIES {
-            let violation = "it offers more entries than a transfer has";
+        let violation = match client.placement {
+            Placement::Declared if opened.entries > MAX_ENTRIES => {
+                Some("it offers more entries than a transfer has")
+            }
+            Placement::Declared if opened.transfer != transfer.0 => {
+                Some("it offers another transfer than was asked for")
+            }
+            Placement::Declared | Placement::Accepted => None,
+        };
+        if let Some(violation) = violation {
             return Err(ClientError::Violation(WireError::violation(violation)));
         }
-        let offer = Offer {
-            transfer: TransferId(opened.transfer),
-            name: opened.name.clone(),
-            entries: opened.entries,
-            bytes: opened.bytes,
-        };
+        let offer =
+            Offer { transfer, name: opened.name.clone(), entries: opened.entries, bytes: opened.bytes };
         let pace = options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate))));
         Ok(Self { client, offer, channels, pace, options, connection: (connection, opened) })
     }
@@ -180,8 +184,9 @@ impl Receiving {
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
     ) -> Result<Received, ClientError> {
+        let transfer = self.offer.transfer;
         let SignedWord { said, signature } = self.receive_all(destination, watch).await?;
-        Ok(Received { statement: read_statement(&said)?, signature })
+        Ok(Received { statement: read_statement(&said, transfer)?, signature })
     }
 
     /// The same, whatever the server's last word is.

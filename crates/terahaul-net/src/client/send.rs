@@ -301,7 +301,7 @@ impl Sending {
     /// Everything was appended, the last batch sealed: waits until all of it is durable and published by a depot.
     pub async fn finish(&self) -> Result<Sent, ClientError> {
         let Concluded { word: SignedWord { said, signature }, failures, .. } = self.conclude(None).await?;
-        let statement = read_statement(&said)?;
+        let statement = read_statement(&said, self.transfer())?;
         Ok(Sent { statement, signature, failures, proofs: self.outbound.proofs() })
     }
 
@@ -335,9 +335,15 @@ async fn answer_to<T>(commands: &mpsc::Sender<Command>, mut answered: oneshot::R
     }
 }
 
-pub(crate) fn read_statement(json: &[u8]) -> Result<Statement, ClientError> {
-    let unreadable = |_| ClientError::Violation(WireError::violation("its statement cannot be read"));
-    serde_json::from_slice(json).map_err(unreadable)
+/// What a depot states of `transfer`.
+pub(crate) fn read_statement(json: &[u8], transfer: TransferId) -> Result<Statement, ClientError> {
+    let violation = |what| ClientError::Violation(WireError::violation(what));
+    let statement: Statement =
+        serde_json::from_slice(json).map_err(|_| violation("its statement cannot be read"))?;
+    if statement.transfer != transfer {
+        return Err(violation("its statement is of another transfer"));
+    }
+    Ok(statement)
 }
 
 impl Drop for Sending {

@@ -108,6 +108,8 @@ pub struct Session {
     udp_carried: Arc<AtomicU64>,
     /// TCP was to yield to others, and cannot.
     stubborn: AtomicBool,
+    /// It was said that what goes out over TCP does not arrive.
+    is_told: AtomicBool,
     /// Blocks that were refused so far.
     refused: AtomicU32,
     events: UnboundedSender<SessionEvent>,
@@ -133,6 +135,7 @@ impl Session {
             opened: AtomicU64::new(0),
             udp_carried: Arc::default(),
             stubborn: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             refused: AtomicU32::new(0),
             events,
         })

@@ -107,6 +107,15 @@ impl Session {
         })
     }
 
+    /// Once: the other end answers on the control channel, and where nothing large gets through, the next channel does no better.
+    fn tell_that_nothing_arrives(&self) {
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "what was sent over a TCP channel was not acknowledged for a minute and a half, though the other end answers, and is sent over another: if nothing gets on, the path drops large packets, as a VPN does whose MTU is too small: use --transport udp, which finds what passes, or set net.ipv4.tcp_mtu_probing=1 at both ends"
+            );
+        }
+    }
+
     /// A channel's thread has panicked. Returns what is to be said of that.
     fn handle_panicked(&self, id: ChannelId) -> Option<String> {
         match &self.role {
@@ -142,6 +151,9 @@ impl Session {
                 let read_to_its_end = || socket.as_ref().is_ok_and(was_read_to_its_end);
                 let delivered = sent.is_ok() && read_to_its_end() && !is_cut();
                 if !delivered {
+                    if socket.as_ref().is_ok_and(leads_nowhere) && !self.is_closed() {
+                        self.tell_that_nothing_arrives();
+                    }
                     // The receiver keeps what had begun to arrive until it hears of the end, and an end of file comes behind what waits
                     // to be sent: for ever, where nothing large passes any more. At the session's own end what was sent may arrive.
                     if let Ok(socket) = &socket
