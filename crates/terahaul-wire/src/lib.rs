@@ -45,6 +45,8 @@ pub const DELTA: &str = "delta-guessed";
 pub const FIRST_BATCH: &str = "first-batch";
 /// Capability: this server takes [offers of UDP](Message::OfferUdp) while a session runs.
 pub const LATER_UDP: &str = "later-udp";
+/// Capability: this server hears from those who send to it which [channels](Message::CloseChannel) they have lost.
+pub const LOST_CHANNELS: &str = "lost-channels";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

@@ -194,7 +194,8 @@ pub enum Message {
     /// Receiver: send this block again.
     #[n(11)]
     Refused(#[n(0)] u32, #[n(1)] WireError),
-    /// Client, receiving: close this data channel after the block in progress.
+    /// Client, receiving: close this data channel after the block in progress. Client, sending, to a server that named the
+    /// [capability](crate::LOST_CHANNELS): it is lost, and what had begun to arrive on it comes on another.
     #[n(12)]
     CloseChannel(#[n(0)] u32),
     /// Sender: everything was declared; receiver: everything is kept and published.

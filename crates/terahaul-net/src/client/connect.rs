@@ -8,8 +8,8 @@ use std::time::Duration;
 use terahaul_core::Compress;
 use terahaul_store::remedy_of_too_many_files;
 use terahaul_wire::{
-    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, Message, Opened, UdpOffer, VERSION, WireError,
-    ZSTD,
+    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, LOST_CHANNELS, Message, Opened, UdpOffer, VERSION,
+    WireError, ZSTD,
 };
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub takes_first: bool,
     /// Whether the other end takes offers of UDP while a session runs.
     pub later_udp: bool,
+    /// Whether the other end hears which channels are lost.
+    pub hears_lost: bool,
 }
 
 /// A control channel on which nothing was said.
@@ -243,6 +245,7 @@ impl Dialled {
             delta: false,
             takes_first: false,
             later_udp: false,
+            hears_lost: false,
             udp,
         };
         Greeted { connection, said, needed, options }
@@ -267,6 +270,7 @@ impl Greeted {
                 connection.delta = options.delta && hello.can(DELTA);
                 connection.takes_first = hello.can(FIRST_BATCH);
                 connection.later_udp = hello.can(LATER_UDP);
+                connection.hears_lost = hello.can(LOST_CHANNELS);
                 Ok(connection)
             }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

@@ -72,6 +72,8 @@ pub(crate) struct OpenSession {
     ways: Ways,
     /// What was offered over UDP when it was opened, where the other end takes another offer.
     later: Option<(Secret, UdpOffer)>,
+    /// Whether the other end takes blocks and hears which channels are lost: until then it keeps what had begun to arrive on one from others.
+    hears_lost: bool,
     /// That other offer, until it is answered.
     offered: Option<UdpOffer>,
 }
@@ -95,6 +97,8 @@ pub(crate) enum ChannelEvent {
 
 /// What the channels ask of whoever drives the transfer.
 pub(crate) enum Asked {
+    /// A channel is lost, and the other end is to hear it.
+    Lost(ChannelId),
     /// A block that came is not kept.
     Refused(BlockNumber, WireError),
     /// The session cannot go on.
@@ -122,7 +126,9 @@ impl OpenSession {
         opened: &Opened,
         (data, session): Prepared,
     ) -> Result<(Self, Reader), ClientError> {
-        let Connection { reader, writer, local, reach, ahead, takes_zstd, udp, later_udp, .. } = connection;
+        let Connection {
+            reader, writer, local, reach, ahead, takes_zstd, udp, later_udp, hears_lost, ..
+        } = connection;
         let later = udp.clone().filter(|_| later_udp && opened.udp.is_some());
         let mut ways = channels.start_session(opened, udp, &data, &reach, &client.host())?;
         if later.is_some() {
@@ -136,7 +142,9 @@ impl OpenSession {
         let (heard, opinion) = (reader.heard(), client.clone());
         let lost = async move { until_lost(local, heard, || opinion.answers()).await };
         let events = ChannelEvents { session, failed_opens, lost: Mutex::new(Box::pin(lost)) };
-        Ok((Self { messages, writing, events, data, opener, ways, later, offered: None }, reader))
+        let hears_lost = hears_lost && !data.receives();
+        let open = Self { messages, writing, events, data, opener, ways, later, hears_lost, offered: None };
+        Ok((open, reader))
     }
 
     /// Tells the other end. Waits while what was said before is not written.
@@ -161,7 +169,9 @@ impl OpenSession {
             ChannelEvent::Astray => return Err(ControlError::Astray.into()),
             ChannelEvent::NotOpened(failed) => channels.handle_open_failed(now, failed, open, &host)?,
             ChannelEvent::Session(SessionEvent::ChannelEnded(channel, problem)) => {
+                let is_lost = problem.is_some() && self.hears_lost;
                 channels.handle_channel_ended(now, channel, problem, open, &host)?;
+                return Ok(is_lost.then_some(Asked::Lost(channel)));
             }
             ChannelEvent::Session(SessionEvent::UdpEnded(problem)) => {
                 channels.handle_udp_ended(problem, &host)?;

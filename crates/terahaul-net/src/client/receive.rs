@@ -372,7 +372,8 @@ impl Driver {
                             open.session.say(Message::Refused(block.0, error)).await?;
                         }
                         Some(Asked::Broken(error)) => return Err(broken(error)),
-                        None => {}
+                        // Only who sends says that.
+                        Some(Asked::Lost(_)) | None => {}
                     }
                 }
                 _ = tick.tick() => {}

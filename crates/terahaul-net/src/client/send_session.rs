@@ -328,6 +328,9 @@ impl Driver {
                 event = open.session.events.next() => {
                     match open.session.handle_event(&self.client, &mut self.channels, event)? {
                         Some(Asked::Broken(error)) => return Err(ClientError::Depot(error)),
+                        Some(Asked::Lost(channel)) => {
+                            open.session.say(Message::CloseChannel(channel.0)).await?;
+                        }
                         // Only who receives refuses blocks.
                         Some(Asked::Refused(..)) | None => {}
                     }

@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use terahaul_core::{BlockNumber, BlockRun, EntryIndex, FailureCause};
+use terahaul_core::{BlockNumber, BlockRun, ChannelId, EntryIndex, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
 use tokio::io::AsyncRead;
@@ -412,6 +412,7 @@ impl<F: Fill> Open<'_, F> {
                 self.fill.fail(failed.into_iter().map(failures::from_failed).collect()).await?;
             }
             Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
+            Message::CloseChannel(channel) => self.session.cut_channel(ChannelId(channel)),
             Message::Finish => self.finishing = true,
             Message::OfferUdp(offer) => {
                 self.messages.say(self.udp.answer(offer, &self.session).await?).await?;

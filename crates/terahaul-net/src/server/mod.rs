@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use terahaul_core::{Compress, Priority};
 use terahaul_wire::{
-    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, MAX_MESSAGE, Message, OpenReceive, OpenSend,
-    Opened, UdpAnswer, VERSION, WireError, ZSTD,
+    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, LOST_CHANNELS, MAX_MESSAGE, Message, OpenReceive,
+    OpenSend, Opened, UdpAnswer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -250,8 +250,11 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
     let delta = service.has_delta();
     let client = Client { zstd: hello.can(ZSTD), delta: delta && hello.can(DELTA) };
-    let has =
-        service.capabilities().iter().chain([&ZSTD, &FIRST_BATCH, &LATER_UDP]).chain(delta.then_some(&DELTA));
+    let has = service
+        .capabilities()
+        .iter()
+        .chain([&ZSTD, &FIRST_BATCH, &LATER_UDP, &LOST_CHANNELS])
+        .chain(delta.then_some(&DELTA));
     let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     messages.say(Message::Hello(hello)).await?;

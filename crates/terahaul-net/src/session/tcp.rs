@@ -47,9 +47,14 @@ impl Session {
     /// Cuts the channel of a receiver that failed on it: an end in order would say that it has taken everything. A session that is
     /// over says nothing to any of its channels, and its end gives back the blocks of all.
     fn cut_unless_closed(&self, id: ChannelId) {
-        if !self.is_closed()
-            && let Some(open) = self.sockets().get(&id)
-        {
+        if !self.is_closed() {
+            self.cut_channel(id);
+        }
+    }
+
+    /// Ends a channel of which nothing more is to come, and gives up what had begun to arrive on it.
+    pub(crate) fn cut_channel(&self, id: ChannelId) {
+        if let Some(open) = self.sockets().get(&id) {
             cut(&open.socket, self.used());
         }
     }

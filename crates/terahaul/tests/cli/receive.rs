@@ -300,7 +300,8 @@ fn files_that_come_into_the_way_while_others_are_received_are_named_and_compared
     assert!(said.contains("(and 1 more like it)") && said.contains("kept here"), "{said}");
     assert_eq!(said.matches("overwrit").count(), 1, "{said}");
     let ran = depot.run(&receive);
-    assert_eq!((ran.code, &ran.event("done")["already_there"]), (0, &2.into()), "{}", ran.stdout);
+    // And the folder that they are in.
+    assert_eq!((ran.code, &ran.event("done")["already_there"]), (0, &3.into()), "{}", ran.stdout);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use terahaul_core::Hash;
-use terahaul_wire::{ErrorCode, Message};
+use terahaul_core::{BlockNumber, Hash};
+use terahaul_wire::{ErrorCode, FrameHeader, Message};
 
 use super::peer::{Peer, content, send_frame, value};
 use super::{assert_serves, peak_memory};
@@ -98,4 +98,31 @@ fn two_channels_with_the_same_block_leave_one_content() {
     let mut received = Vec::new();
     std::fs::File::open(depot.path("dst/f0")).unwrap().read_to_end(&mut received).unwrap();
     assert!(contents.contains(&received), "one of them, whole");
+}
+
+/// It was refused on every other channel until the depot found out by itself that the first was lost, a minute and more later.
+#[test]
+fn a_block_that_had_begun_to_arrive_on_a_lost_channel_comes_on_another_once_that_is_said() {
+    let depot = Depot::start();
+    let (mut peer, opened) = Peer::open_send(&depot, "lost channel");
+    let layout = peer.declare(&[2 * BLOCK as u64]);
+    let parts = [content(1, BLOCK), content(2, BLOCK)];
+    let mut lost = peer.channel(opened.secret, 0);
+    send_frame(&mut lost, 1, BLOCK as u32, &parts[1], value(&layout, 1, &parts[1])).unwrap();
+    lost.queue(&FrameHeader::Block { block: BlockNumber(0), len: BLOCK as u32 }.encode()).unwrap();
+    lost.write(&mut parts[0][..1000].to_vec()).unwrap();
+    lost.flush().unwrap();
+    assert!(matches!(peer.hear(), Some(Message::Durable(_))));
+    let mut other = peer.channel(opened.secret, 1);
+    let mut send = || send_frame(&mut other, 0, BLOCK as u32, &parts[0], value(&layout, 0, &parts[0]));
+    send().unwrap();
+    match peer.hear() {
+        Some(Message::Refused(0, error)) => assert!(error.retry, "{error}"),
+        said => panic!("{said:?}"),
+    }
+    peer.say(&Message::CloseChannel(0));
+    send().unwrap();
+    peer.finish();
+    assert_eq!(depot.run(&["receive", &opened.link.unwrap(), "dst"]).code, 0);
+    assert!(std::fs::read(depot.path("dst/f0")).unwrap() == parts.concat());
 }
