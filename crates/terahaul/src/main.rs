@@ -206,6 +206,8 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -
     let text = PrintableText(text.as_bytes());
     match field.name() {
         "message" => write!(writer, "{text}"),
+        // Where in its source a library says it that knows nothing of spans.
+        name if name.starts_with("log.") => Ok(()),
         name => write!(writer, "{name}={text}"),
     }
 }

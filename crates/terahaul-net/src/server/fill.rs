@@ -222,8 +222,8 @@ async fn repeat_word<R: AsyncRead + Unpin>(
             Message::Ping => messages.say(Message::Pong).await?,
             Message::Pong => {}
             Message::OfferUdp(_) => messages.say(Message::AnswerUdp(None)).await?,
-            // Each session begins with what has failed and ends with a note, whatever was said before.
-            Message::Failed(_) | Message::Note(_) => {}
+            // Each session begins with what has failed and ends with a note, whatever was said before; and here it loses each of its channels.
+            Message::Failed(_) | Message::Note(_) | Message::CloseChannel(_) => {}
             _ => {
                 let closed = "the transfer is finished and takes nothing more: send to a new one";
                 return Err(WireError::fatal(ErrorCode::WrongState, closed).into());

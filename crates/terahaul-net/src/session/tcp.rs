@@ -155,20 +155,23 @@ impl Session {
                 let sent = send_blocks(channel.into_watched_writer(&moved), &sender);
                 let read_to_its_end = || socket.as_ref().is_ok_and(was_read_to_its_end);
                 let delivered = sent.is_ok() && read_to_its_end() && !is_cut();
+                let is_lost = !delivered && !self.is_closed();
                 if !delivered {
-                    if socket.as_ref().is_ok_and(leads_nowhere) && !self.is_closed() {
+                    if is_lost && socket.as_ref().is_ok_and(leads_nowhere) {
                         self.tell_that_nothing_arrives();
                     }
                     // The receiver keeps what had begun to arrive until it hears of the end, and an end of file comes behind what waits
                     // to be sent: for ever, where nothing large passes any more. At the session's own end what was sent may arrive.
                     if let Ok(socket) = &socket
-                        && !self.is_closed()
+                        && is_lost
                     {
                         cut(socket, Shutdown::Both);
                     }
                     outbound.handle_channel_lost(id);
                 }
-                sent.err().map(|error| error.to_string())
+                let before_its_end =
+                    || is_lost.then(|| "it was cut before it was read to its end".to_owned());
+                sent.err().map(|error| error.to_string()).or_else(before_its_end)
             }
             Role::Receive { inbound, pace } => {
                 let on_refused = |block, error| self.refuse(block, error);

@@ -164,7 +164,7 @@ impl LossGuard {
     /// not by what bursts of packets say of it.
     pub(super) fn most_growth(&self, window: f64, datagram: f64) -> f64 {
         let round_trips = (PACKETS * datagram / window).clamp(1.0, ROUNDS.into());
-        self.limit.map_or(f64::INFINITY, |_| (GROWTH.powf(1.0 / round_trips) - 1.0) * window)
+        self.limit.map_or(f64::INFINITY, |_| GROWTH.ln() / round_trips * window)
     }
 
     /// Whether the window may grow fast: not near where loss has shown a limit before.

@@ -280,7 +280,8 @@ impl Model {
         if step < 0.0 {
             self.window += step;
         } else if !report.sender_limited {
-            let growth = step.min(self.guard.most_growth(self.window, self.datagram));
+            let most_growth = part.min(1.0) * self.guard.most_growth(self.window, self.datagram);
+            let growth = step.min(most_growth);
             self.window += growth.min((most - self.window).max(0.0));
         }
     }
@@ -433,7 +434,7 @@ impl RateLaw for Model {
         }
         if report.congested > 0 {
             let marked = report.congested as f64 * self.datagram;
-            self.window -= 0.5 * marked.min(report.arrived as f64);
+            self.window -= 0.5 * marked.min(report.arrived as f64).min(self.window);
             self.boost = 1.0;
         }
         let least = match report.capacity {
@@ -556,6 +557,45 @@ mod tests {
         });
         assert!(drains);
         assert!(law.window() >= 2 * 1_472, "{}", law.window());
+    }
+
+    /// Of a policer whose bucket lets bursts pass, which seem to show a wide line.
+    fn of_a_policer(round: u64, arrived: u64, congested: u64) -> PathReport {
+        PathReport {
+            round_trip: RTT,
+            shortest: RTT,
+            arrival_rate: Some(1e6),
+            capacity: Some(125e6),
+            arrived,
+            congested,
+            round,
+            datagram: 1_000,
+            ..PathReport::default()
+        }
+    }
+
+    /// It may grow so in an epoch; reports come more often than once in a round trip.
+    #[test]
+    fn near_a_limit_that_was_seen_the_window_grows_threefold_in_eight_round_trips_at_most() {
+        let mut law = Model { phase: Phase::Cruise, window: 10e3, ..Model::new(Eagerness::Fair, RTT) };
+        law.guard.hold_at(Time::ZERO, law.window, 0);
+        let mut now = Time::ZERO + RTT * 100;
+        law.handle_cohort(now, &Cohort { round: 1, arrived: 1_000, lost: 0 });
+        for round in 1..=8 {
+            for _ in 0..16 {
+                now = now + RTT / 16;
+                law.handle_report(now, &of_a_policer(round, (law.window / 16.0) as u64, 0));
+            }
+        }
+        assert!((15e3..30e3).contains(&law.window), "{}", law.window);
+    }
+
+    #[test]
+    fn marks_leave_half_of_a_window_that_is_smaller_than_they_say() {
+        let mut law = Model { phase: Phase::Cruise, window: 400.0, ..Model::new(Eagerness::Fair, RTT) };
+        law.guard.hold_at(Time::ZERO, law.window, 0);
+        law.handle_report(Time::ZERO + RTT, &of_a_policer(1, 1_000, 1));
+        assert!(law.window >= 200.0, "{}", law.window);
     }
 
     /// What was tried before a blackout says nothing of the line after it, which may be a hundredth as wide.
