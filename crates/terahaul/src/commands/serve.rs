@@ -135,6 +135,7 @@ fn depot_failure(error: &DepotError) -> Failure {
         | DepotError::NoDatabase(_)
         | DepotError::DamagedDatabase { .. }
         | DepotError::ShortKey { .. } => Exit::Usage,
+        DepotError::Database(_) if error.code() == ApiCode::Damaged => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
         DepotError::Store(StoreError::Denied(_) | StoreError::Apart(_)) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,

@@ -44,7 +44,7 @@ const DOUBT_HEAVY_ROUNDS: u32 = 200;
 const FIRST_HOLD_ROUNDS: u32 = 50;
 const SHORTEST_FIRST_HOLD: Duration = Duration::from_millis(20);
 const LONGEST_FIRST_HOLD: Duration = Duration::from_secs(1);
-const LONGEST_HOLD: Duration = Duration::from_secs(30);
+const LONGEST_HOLD: Duration = Duration::from_secs(10);
 /// How much larger the window becomes in an epoch near a limit that was seen.
 const GROWTH: f64 = 3.0;
 
@@ -95,6 +95,7 @@ pub(super) struct LossGuard {
     /// Packets sent before this round were sent at another window.
     blind_until: u64,
     hold: Duration,
+    first_hold: Duration,
     /// When what is taken for usual is put to the test.
     doubt_at: Time,
     /// For how long so much loss as only a flood causes passes for usual.
@@ -116,6 +117,7 @@ impl LossGuard {
             limit: None,
             blind_until: 0,
             hold,
+            first_hold: hold,
             doubt_at: Time::ZERO,
             heavy_for: (round_trip * DOUBT_HEAVY_ROUNDS).min(DOUBT_EVERY),
         }
@@ -212,7 +214,9 @@ impl LossGuard {
         if (excess <= EXCESS.max(chance) || lost < 10.0 || state.queue_shows) && !doubted {
             self.usual = (self.usual + (share - self.usual) * 0.2).min(self.usual.max(share.min(0.001)));
             // More than that arrives as well.
-            self.limit = self.limit.filter(|limit| state.window <= 1.5 * limit);
+            if self.limit.is_some_and(|limit| state.window > 1.5 * limit) {
+                (self.limit, self.hold) = (None, (self.hold / 4).max(self.first_hold));
+            }
             return None;
         }
         if has_grown {
