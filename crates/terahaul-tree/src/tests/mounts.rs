@@ -181,22 +181,35 @@ fn what_an_interrupted_copy_leaves_on_another_file_system_is_removed_by_the_next
 /// It was taken for a folder with nothing in it, and a copy with --delete was emptied.
 #[test]
 fn what_was_unmounted_before_it_was_listed_is_not_taken_for_an_empty_folder() {
-    let dir = tempfile::tempdir().unwrap();
-    for file in 0..1100 {
-        plant(dir.path(), &[(&format!("t/a/{file}"), b"")]);
+    let options = c"size=1m,mode=755";
+    for kind in ["of its own", "over another", "bound"] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("t/m");
+        for file in 0..1100 {
+            plant(dir.path(), &[(&format!("t/a/{file}"), b"")]);
+        }
+        plant(dir.path(), &[("elsewhere/file", b"content")]);
+        let below = if kind == "over another" { Mounted::at(at.clone(), options) } else { None };
+        let mounted = if kind == "bound" {
+            std::fs::create_dir(&at).unwrap();
+            rustix::mount::mount_bind(dir.path().join("elsewhere"), &at).ok().map(|()| Mounted(at.clone()))
+        } else {
+            Mounted::at(at.clone(), options)
+        };
+        let Some(mounted) = mounted else { return };
+        plant(&mounted.0, &[("file", b"content")]);
+        let roots = Roots::open(&[dir.path().join("t")]).unwrap();
+        let (mut mounted, mut skipped) = (Some(mounted), Vec::new());
+        // Without helpers nothing is listed before its turn, and the first batch is full of what is in `a`.
+        let whole = walk(&roots, &Filter::default(), 0, |batch| {
+            drop(mounted.take());
+            skipped.extend(batch.skipped.into_iter().map(|skipped| (skipped.path, skipped.lack)));
+            ControlFlow::Continue(())
+        });
+        drop(below);
+        assert!(whole);
+        assert_eq!(skipped, [(at, crate::Lack::Unknown)], "{kind}");
     }
-    let Some(mounted) = Mounted::at(dir.path().join("t/m"), c"size=1m,mode=755") else { return };
-    plant(&mounted.0, &[("file", b"content")]);
-    let roots = Roots::open(&[dir.path().join("t")]).unwrap();
-    let (mut mounted, mut skipped) = (Some(mounted), Vec::new());
-    // Without helpers nothing is listed before its turn, and the first batch is full of what is in `a`.
-    let whole = walk(&roots, &Filter::default(), 0, |batch| {
-        drop(mounted.take());
-        skipped.extend(batch.skipped.into_iter().map(|skipped| (skipped.path, skipped.lack)));
-        ControlFlow::Continue(())
-    });
-    assert!(whole);
-    assert_eq!(skipped, [(dir.path().join("t/m"), crate::Lack::Unknown)]);
 }
 
 /// Whoever has the other file system may have put something else there meanwhile.

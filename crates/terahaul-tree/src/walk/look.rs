@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::Stat;
 use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
 use terahaul_store::remedy_of_too_many_files;
 
 use super::carried::Carried;
+use super::mounts::Mount;
 use super::node::{Folder, Node, Output, Work};
 use super::pseudo::PseudoFileSystems;
 use super::{Lack, Skipped};
@@ -67,13 +68,12 @@ impl Look<'_> {
                 passed.as_fd()
             }
         };
-        let stat = rustix::fs::fstat(at)?;
-        if self.folder.is_mount && rustix::fs::statat(at, "..", AtFlags::empty())?.st_dev == stat.st_dev {
+        if self.folder.mount.is_some_and(|mount| mount.has_left(at)) {
             self.skip(&self.folder.path, Why::unmounted());
         } else if names.len() > NAMES_AT_ONCE {
             self.split(names);
         } else {
-            names.iter().for_each(|name| self.look_at(at, &stat, name));
+            names.iter().for_each(|name| self.look_at(at, name));
         }
         Ok(())
     }
@@ -105,8 +105,7 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at `name` in the folder that is open `at` and has the status `folder`.
-    fn look_at(&mut self, at: BorrowedFd<'_>, folder: &Stat, name: &[u8]) {
+    fn look_at(&mut self, at: BorrowedFd<'_>, name: &[u8]) {
         if self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name) {
             // It was made after the roots were compared with each other; the next run sends it.
             return;
@@ -133,12 +132,8 @@ impl Look<'_> {
                     // An entry without them would have those at the receiver removed.
                     Some(error) => return self.skip(path.as_bytes(), Why::unreadable(&error)),
                 }
-                self.add(
-                    Entry { path, kind, mtime, mode, extra },
-                    &stat,
-                    verdict,
-                    stat.st_dev != folder.st_dev,
-                );
+                let mount = (kind == EntryKind::Directory).then(|| Mount::of(at, name)).flatten();
+                self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict, mount);
             }
             Ok((_, Status::Special(what))) => self.skip(&path, Why::special(what)),
             Err(error) => self.skip(&path, Why::unreadable(&error)),
@@ -182,7 +177,7 @@ impl Look<'_> {
         }
     }
 
-    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict, is_mount: bool) {
+    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict, mount: Option<Mount>) {
         if entry.kind != EntryKind::Directory {
             let position = self.output.found.len();
             self.output.inodes.extend(self.walker.carried.inode(stat).map(|inode| (position, inode)));
@@ -191,7 +186,7 @@ impl Look<'_> {
         }
         let inside = verdict == Verdict::In;
         let path = entry.path.as_bytes().to_vec();
-        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside, is_mount }));
+        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside, mount }));
         self.output.children.push(Arc::new(Node::new(Some((entry, inside)), work)));
     }
 
@@ -240,7 +235,7 @@ impl Why {
 
     /// What was in it is not there any more, and not removed.
     fn unmounted() -> Self {
-        let detail = "is no mount any more: mount what was there, then run the command again";
+        let detail = "is in no mount any more: mount what was there, then run the command again";
         Self::saying(FailureCause::Unreadable, Lack::Unknown, detail)
     }
 

@@ -6,6 +6,7 @@
 mod above;
 mod carried;
 mod look;
+mod mounts;
 mod node;
 mod pool;
 mod pseudo;
@@ -144,7 +145,7 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn run(mut self, roots: &Roots, take: &mut dyn FnMut(Batch) -> ControlFlow<()>) -> ControlFlow<()> {
         let top = |(at, root): (usize, &crate::roots::Root)| {
-            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false, is_mount: false });
+            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false, mount: None });
             let work = match &root.name {
                 Some(name) => Work::Names(folder, vec![name.to_vec()]),
                 None => Work::List(folder),

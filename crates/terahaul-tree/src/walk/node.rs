@@ -6,6 +6,7 @@ use terahaul_core::Entry;
 
 use super::Skipped;
 use super::carried::Inode;
+use super::mounts::Mount;
 
 pub(super) struct Folder {
     pub(super) root: usize,
@@ -13,8 +14,8 @@ pub(super) struct Folder {
     pub(super) path: Vec<u8>,
     /// An include has matched it, or a folder it is in.
     pub(super) inside: bool,
-    /// A file system was mounted there when it was found.
-    pub(super) is_mount: bool,
+    /// The mount that it was in when it was found, where the system says.
+    pub(super) mount: Option<Mount>,
 }
 
 pub(super) enum Work {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use terahaul_core::{ByteCount, Entry, FailureCause, Hash};
+use terahaul_core::{ByteCount, Entry, EntryKind, FailureCause, Hash};
 use terahaul_tree::{Filter, Roots, Skipped, Verdict, VerifyError};
 
 use crate::api::Api;
@@ -221,15 +221,18 @@ impl Comparison {
         let mut inside = self.dir.clone().into_os_string();
         inside.push("/");
         let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
-        let mut differs = |path: PathText, what, message: &str| {
-            // What cannot be read may be what was signed.
-            *if what == "extra" { &mut count.extra } else { &mut count.different } += 1;
+        let mut differs = |path: PathText, what, message: &str, is_signed: bool| {
+            *if is_signed { &mut count.different } else { &mut count.extra } += 1;
             self.output.emit(&Event::Difference { path, what, message });
         };
+        let mut named = BTreeSet::<Box<[u8]>>::new();
         let mut too_many_files = None;
         terahaul_tree::walk(&roots, &self.filter, 0, |batch| {
             for entry in batch.found.iter().filter(|entry| !known.contains(entry.path.as_bytes())) {
-                differs((&entry.path).into(), "extra", "is not in the receipt");
+                differs((&entry.path).into(), "extra", "is not in the receipt", false);
+                if entry.kind == EntryKind::Directory {
+                    named.insert(Box::from(entry.path.as_bytes()));
+                }
             }
             for skipped in &batch.skipped {
                 let Skipped { path, cause, detail, .. } = skipped;
@@ -242,9 +245,15 @@ impl Comparison {
                     // What stands in the place of something that was signed is named already.
                     FailureCause::Unsupported if known.contains(path) => {}
                     FailureCause::Unsupported => {
-                        differs(path.into(), "extra", &format!("is not in the receipt: {detail}"));
+                        let message = format!("is not in the receipt: {detail}");
+                        differs(path.into(), "extra", &message, false);
                     }
-                    _ => differs(path.into(), "unreadable", &format!("cannot be read: {detail}")),
+                    // A folder that is not in the receipt was named for that.
+                    _ if named.contains(path) => {}
+                    _ => {
+                        let message = format!("cannot be read: {detail}");
+                        differs(path.into(), "unreadable", &message, known.contains(path));
+                    }
                 }
             }
             ControlFlow::Continue(())
