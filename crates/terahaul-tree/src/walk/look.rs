@@ -9,7 +9,7 @@ use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
 use terahaul_store::remedy_of_too_many_files;
 
 use super::carried::Carried;
-use super::mounts::Mount;
+use super::mounts::Found;
 use super::node::{Folder, Node, Output, Work};
 use super::pseudo::PseudoFileSystems;
 use super::{Lack, Skipped};
@@ -68,12 +68,13 @@ impl Look<'_> {
                 passed.as_fd()
             }
         };
-        if self.folder.mount.is_some_and(|mount| mount.has_left(at)) {
+        let stat = rustix::fs::fstat(at)?;
+        if self.folder.found.is_some_and(|found| found.has_gone(at, &stat)) {
             self.skip(&self.folder.path, Why::unmounted());
         } else if names.len() > NAMES_AT_ONCE {
             self.split(names);
         } else {
-            names.iter().for_each(|name| self.look_at(at, name));
+            names.iter().for_each(|name| self.look_at(at, &stat, name));
         }
         Ok(())
     }
@@ -105,7 +106,8 @@ impl Look<'_> {
         }
     }
 
-    fn look_at(&mut self, at: BorrowedFd<'_>, name: &[u8]) {
+    /// Looks at `name` in the folder that is open `at` and has the status `folder`.
+    fn look_at(&mut self, at: BorrowedFd<'_>, folder: &Stat, name: &[u8]) {
         if self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name) {
             // It was made after the roots were compared with each other; the next run sends it.
             return;
@@ -132,8 +134,9 @@ impl Look<'_> {
                     // An entry without them would have those at the receiver removed.
                     Some(error) => return self.skip(path.as_bytes(), Why::unreadable(&error)),
                 }
-                let mount = (kind == EntryKind::Directory).then(|| Mount::of(at, name)).flatten();
-                self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict, mount);
+                let found =
+                    (kind == EntryKind::Directory).then(|| Found::at(at, name, stat.st_dev != folder.st_dev));
+                self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict, found);
             }
             Ok((_, Status::Special(what))) => self.skip(&path, Why::special(what)),
             Err(error) => self.skip(&path, Why::unreadable(&error)),
@@ -177,7 +180,7 @@ impl Look<'_> {
         }
     }
 
-    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict, mount: Option<Mount>) {
+    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict, found: Option<Found>) {
         if entry.kind != EntryKind::Directory {
             let position = self.output.found.len();
             self.output.inodes.extend(self.walker.carried.inode(stat).map(|inode| (position, inode)));
@@ -186,7 +189,7 @@ impl Look<'_> {
         }
         let inside = verdict == Verdict::In;
         let path = entry.path.as_bytes().to_vec();
-        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside, mount }));
+        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside, found }));
         self.output.children.push(Arc::new(Node::new(Some((entry, inside)), work)));
     }
 

@@ -145,7 +145,7 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn run(mut self, roots: &Roots, take: &mut dyn FnMut(Batch) -> ControlFlow<()>) -> ControlFlow<()> {
         let top = |(at, root): (usize, &crate::roots::Root)| {
-            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false, mount: None });
+            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false, found: None });
             let work = match &root.name {
                 Some(name) => Work::Names(folder, vec![name.to_vec()]),
                 None => Work::List(folder),

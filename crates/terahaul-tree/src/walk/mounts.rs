@@ -1,45 +1,54 @@
-//! Which mount a folder is in: one that goes while the walk is under way leaves a folder of the same name, with nothing in it.
+//! Whether a folder is still in the mount in which it was found: one that goes while the walk is under way leaves a folder of the same name, with
+//! nothing in it.
 //!
-//! Devices do not tell, as those of a mount bound to another place are the same, nor do inodes, which some file systems number anew. A mount
-//! that comes is no reason to doubt what it brings: an automounter's does so when it is entered, and is in another one's place, which stays.
+//! Inodes do not tell, as some file systems number them anew. What was below a mount is older than it. One that comes, or comes back, is no
+//! reason to doubt what it shows: an automounter's does so when it is entered.
 
 use std::os::fd::BorrowedFd;
 
-/// A mount, by the number that the system has for it as long as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mount(u64);
+use rustix::fs::{AtFlags, Stat};
 
-#[cfg(target_os = "linux")]
-impl Mount {
-    /// That of `name` in `folder`, or of `folder` itself where that is empty. `None` where the system does not say (Linux 5.8).
-    pub(super) fn of(folder: BorrowedFd<'_>, name: &[u8]) -> Option<Self> {
-        use rustix::fs::{AtFlags, StatxFlags, statx};
-        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let found = statx(folder, name, flags, StatxFlags::MNT_ID).ok()?;
-        let is_said = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
-        is_said.then_some(Self(found.stx_mnt_id))
+/// Where a folder was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// The mount's number, where the system says it.
+    mount: Option<u64>,
+    /// It is of another device than the folder above it.
+    is_mount: bool,
+}
+
+impl Found {
+    /// `name` in `folder`.
+    pub(super) fn at(folder: BorrowedFd<'_>, name: &[u8], is_mount: bool) -> Self {
+        Self { mount: mount_of(folder, name), is_mount }
     }
 
-    /// Whether the folder that was found in it and is open now is in another one, as this one is gone.
-    pub(super) fn has_left(self, opened: BorrowedFd<'_>) -> bool {
-        Self::of(opened, b"").is_some_and(|now| now != self) && !self.is_there()
-    }
-
-    /// As far as anybody can say.
-    fn is_there(self) -> bool {
-        let number = self.0.to_string();
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo");
-        mounts.map_or(true, |mounts| mounts.lines().any(|mount| mount.split(' ').next() == Some(&number)))
+    /// Whether the folder that is open now, with this status, is in what was below that mount. Where mounts have no numbers that is known only of
+    /// one of another device.
+    pub(super) fn has_gone(&self, opened: BorrowedFd<'_>, stat: &Stat) -> bool {
+        match (self.mount, mount_of(opened, b"")) {
+            (Some(then), Some(now)) => now < then,
+            _ => self.is_mount && is_like_above(opened, stat),
+        }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-impl Mount {
-    pub(super) fn of(_: BorrowedFd<'_>, _: &[u8]) -> Option<Self> {
-        None
-    }
+fn is_like_above(opened: BorrowedFd<'_>, stat: &Stat) -> bool {
+    rustix::fs::statat(opened, "..", AtFlags::empty()).is_ok_and(|above| above.st_dev == stat.st_dev)
+}
 
-    pub(super) fn has_left(self, _: BorrowedFd<'_>) -> bool {
-        false
-    }
+/// The number of the mount that `name` in `folder`, or an empty one for `folder` itself, is in: they only rise, and none is used again (Linux 6.8).
+#[cfg(target_os = "linux")]
+fn mount_of(folder: BorrowedFd<'_>, name: &[u8]) -> Option<u64> {
+    use rustix::fs::{StatxFlags, statx};
+    /// `STATX_MNT_ID_UNIQUE` (linux/stat.h).
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = statx(folder, name, flags, UNIQUE).ok()?;
+    StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_of(_: BorrowedFd<'_>, _: &[u8]) -> Option<u64> {
+    None
 }

@@ -6,7 +6,7 @@ use terahaul_core::Entry;
 
 use super::Skipped;
 use super::carried::Inode;
-use super::mounts::Mount;
+use super::mounts::Found;
 
 pub(super) struct Folder {
     pub(super) root: usize,
@@ -14,8 +14,8 @@ pub(super) struct Folder {
     pub(super) path: Vec<u8>,
     /// An include has matched it, or a folder it is in.
     pub(super) inside: bool,
-    /// The mount that it was in when it was found, where the system says.
-    pub(super) mount: Option<Mount>,
+    /// How it was found; `None` of a root.
+    pub(super) found: Option<Found>,
 }
 
 pub(super) enum Work {

@@ -1,6 +1,6 @@
 //! `terahaul verify`
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::ops::ControlFlow;
@@ -204,15 +204,18 @@ impl Comparison {
     }
 
     fn find_extra(&self, receipt: &ReceiptFile, count: &mut Count) -> Result<(), Failure> {
-        let mut known = BTreeSet::new();
+        // And whether it is a folder, of which only its being there was compared.
+        let mut known = BTreeMap::new();
         receipt.entries(&mut |entry| {
             if let Ok(entry) = entry.to_entry() {
                 // A browser's transfer lists files only: the folders above them belong to it as well.
                 let mut path = entry.path.as_bytes();
-                while known.insert(Box::<[u8]>::from(path)) {
-                    match path.iter().rposition(|&b| b == b'/') {
-                        Some(slash) => path = &path[..slash],
-                        None => break,
+                let is_folder = entry.kind == EntryKind::Directory || known.contains_key(path);
+                known.insert(Box::<[u8]>::from(path), is_folder);
+                while let Some(slash) = path.iter().rposition(|&b| b == b'/') {
+                    path = &path[..slash];
+                    if known.insert(Box::from(path), true).is_some() {
+                        break;
                     }
                 }
             }
@@ -228,7 +231,7 @@ impl Comparison {
         let mut named = BTreeSet::<Box<[u8]>>::new();
         let mut too_many_files = None;
         terahaul_tree::walk(&roots, &self.filter, 0, |batch| {
-            for entry in batch.found.iter().filter(|entry| !known.contains(entry.path.as_bytes())) {
+            for entry in batch.found.iter().filter(|entry| !known.contains_key(entry.path.as_bytes())) {
                 differs((&entry.path).into(), "extra", "is not in the receipt", false);
                 if entry.kind == EntryKind::Directory {
                     named.insert(Box::from(entry.path.as_bytes()));
@@ -243,16 +246,18 @@ impl Comparison {
                 let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes();
                 match cause {
                     // What stands in the place of something that was signed is named already.
-                    FailureCause::Unsupported if known.contains(path) => {}
+                    FailureCause::Unsupported if known.contains_key(path) => {}
                     FailureCause::Unsupported => {
                         let message = format!("is not in the receipt: {detail}");
                         differs(path.into(), "extra", &message, false);
                     }
-                    // A folder that is not in the receipt was named for that.
-                    _ if named.contains(path) => {}
+                    // A folder that is not in the receipt was named for that, and a file that is in it when it was compared.
+                    _ if named.contains(path) || known.get(path) == Some(&false) => {}
                     _ => {
                         let message = format!("cannot be read: {detail}");
-                        differs(path.into(), "unreadable", &message, known.contains(path));
+                        // What is in the folder itself is not known.
+                        let is_signed = path.is_empty() || known.contains_key(path);
+                        differs(path.into(), "unreadable", &message, is_signed);
                     }
                 }
             }
