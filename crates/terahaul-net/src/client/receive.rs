@@ -270,6 +270,18 @@ struct Open {
     telling: Option<Telling>,
     manifest_ended: bool,
     last_word: Option<SignedWord>,
+    doubt: Doubt,
+}
+
+/// Whether all that the server has said of blocks that have arrived is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// It is.
+    None,
+    /// A block was refused.
+    Open,
+    /// What was said before the answer to a ping is awaited.
+    Asked,
 }
 
 impl Driver {
@@ -328,6 +340,7 @@ impl Driver {
             telling: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
+            doubt: Doubt::None,
         };
         let result = self.converse(&mut open, &mut reader, have).await;
         let Open { mut session, keeping, telling, .. } = open;
@@ -369,6 +382,7 @@ impl Driver {
                 event = open.session.events.next() => {
                     match open.session.handle_event(&self.client, &mut self.channels, event)? {
                         Some(Asked::Refused(block, error)) => {
+                            open.doubt = Doubt::Open;
                             open.session.say(Message::Refused(block.0, error)).await?;
                         }
                         Some(Asked::Broken(error)) => return Err(broken(error)),
@@ -385,6 +399,16 @@ impl Driver {
     async fn finish_if_done(&self, open: &mut Open) -> Result<Option<SignedWord>, ClientError> {
         if !open.manifest_ended || open.last_word.is_none() || !self.inbound.with(|r| r.has_arrived()) {
             return Ok(None);
+        }
+        // A block that was refused may have come again as its files have failed, and that be on its way on another connection: it was said before.
+        match open.doubt {
+            Doubt::None => {}
+            Doubt::Asked => return Ok(None),
+            Doubt::Open => {
+                open.doubt = Doubt::Asked;
+                open.session.say(Message::Ping).await?;
+                return Ok(None);
+            }
         }
         let inbound = Arc::clone(&self.inbound);
         blocking(move || inbound.flush()).await?.map_err(|error| match error {
@@ -437,7 +461,12 @@ impl Driver {
             }
             Message::AnswerUdp(answer) => open.session.handle_udp_answer(&self.channels, answer),
             Message::Ping => open.session.say(Message::Pong).await,
-            Message::Pong => Ok(()),
+            Message::Pong => {
+                if open.doubt == Doubt::Asked {
+                    open.doubt = Doubt::None;
+                }
+                Ok(())
+            }
             other => Err(unexpected(other)),
         }
     }
