@@ -156,17 +156,16 @@ impl Session {
                 let read_to_its_end = || socket.as_ref().is_ok_and(was_read_to_its_end);
                 let delivered = sent.is_ok() && read_to_its_end() && !is_cut();
                 let is_lost = !delivered && !self.is_closed();
-                if !delivered {
-                    if is_lost && socket.as_ref().is_ok_and(leads_nowhere) {
+                // At the session's own end what was sent may arrive.
+                if is_lost && let Ok(socket) = &socket {
+                    if leads_nowhere(socket) {
                         self.tell_that_nothing_arrives();
                     }
                     // The receiver keeps what had begun to arrive until it hears of the end, and an end of file comes behind what waits
-                    // to be sent: for ever, where nothing large passes any more. At the session's own end what was sent may arrive.
-                    if let Ok(socket) = &socket
-                        && is_lost
-                    {
-                        cut(socket, Shutdown::Both);
-                    }
+                    // to be sent: for ever, where nothing large passes any more.
+                    cut(socket, Shutdown::Both);
+                }
+                if !delivered {
                     outbound.handle_channel_lost(id);
                 }
                 let before_its_end =

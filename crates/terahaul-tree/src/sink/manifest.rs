@@ -104,22 +104,23 @@ impl Manifest {
     }
 
     pub(super) fn mark_unwanted(&mut self, entry: EntryIndex) {
-        let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return };
-        if !std::mem::replace(&mut mark.unwanted, true)
-            && let Some(folder) = self.table.row(entry).map(|row| row.folder)
-        {
-            self.count(folder, -1);
-        }
+        self.set_unwanted(entry, true);
     }
 
     /// An unwanted folder leads to what is wanted.
     pub(crate) fn mark_leading(&mut self, entry: EntryIndex) {
+        self.set_unwanted(entry, false);
+        if let Some(mark) = self.marks.get_mut(entry.0 as usize) {
+            mark.leads = true;
+        }
+    }
+
+    fn set_unwanted(&mut self, entry: EntryIndex, unwanted: bool) {
         let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return };
-        mark.leads = true;
-        if std::mem::replace(&mut mark.unwanted, false)
+        if std::mem::replace(&mut mark.unwanted, unwanted) != unwanted
             && let Some(folder) = self.table.row(entry).map(|row| row.folder)
         {
-            self.count(folder, 1);
+            self.count(folder, if unwanted { -1 } else { 1 });
         }
     }
 

@@ -9,7 +9,7 @@
 //! | open | no more loss than usual | open; what is usual follows downwards |
 //! | open | more than usual, nothing waits, and the window has grown meanwhile | held, to see how much is lost at this one |
 //! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
-//! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time |
+//! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time until more than the limit has arrived |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
 //! | open | far more than usual, and packets wait | open, at what arrives |
 //! | open | much loss has been usual for [`DOUBT_EVERY`], or very much for [`DOUBT_HEAVY_ROUNDS`] | trial |
@@ -136,8 +136,8 @@ impl LossGuard {
 
     /// The law leaves its window for reasons of its own: what it tried comes to nothing, and neither is what was before it to come back.
     pub(super) fn interrupt(&mut self) {
-        (self.arrived, self.lost, self.rounds, self.trial) = (0.0, 0.0, 0, None);
-        self.least = f64::INFINITY;
+        (self.arrived, self.lost, self.rounds, self.least) = (0.0, 0.0, 0, f64::INFINITY);
+        self.trial = None;
     }
 
     /// What the window must not pass: during a trial what it is, else the limit that loss has shown.
@@ -192,8 +192,8 @@ impl LossGuard {
             return None;
         }
         let (share, lost) = (self.lost / settled, self.lost);
-        let has_grown = state.window > GROWN * std::mem::replace(&mut self.least, f64::INFINITY);
-        (self.arrived, self.lost, self.rounds) = (0.0, 0.0, 0);
+        let has_grown = state.window > GROWN * self.least;
+        (self.arrived, self.lost, self.rounds, self.least) = (0.0, 0.0, 0, f64::INFINITY);
         match self.trial.take() {
             Some(trial) => self.judge(now, trial, share, state.window),
             None => self.look(now, Epoch { share, lost, settled, has_grown }, state),

@@ -280,9 +280,8 @@ impl Model {
         if step < 0.0 {
             self.window += step;
         } else if !report.sender_limited {
-            let most_growth = part.min(1.0) * self.guard.most_growth(self.window, self.datagram);
-            let growth = step.min(most_growth);
-            self.window += growth.min((most - self.window).max(0.0));
+            let growth = part.min(1.0) * self.guard.most_growth(self.window, self.datagram);
+            self.window += step.min(growth).min((most - self.window).max(0.0));
         }
     }
 
