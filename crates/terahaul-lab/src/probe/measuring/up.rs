@@ -18,7 +18,7 @@ use crate::terabyte::Generator;
 use crate::work::Direction;
 
 /// How long what is declared may take to arrive after the measuring, however long the queue is.
-const REST: Duration = Duration::from_secs(15);
+const REST: Duration = Duration::from_secs(30);
 
 /// A temporary transfer that is being sent.
 pub struct Upload {
