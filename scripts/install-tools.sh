@@ -9,7 +9,7 @@ package_of() {
         scp | ssh) echo openssh-client ;;
         clang++) echo clang ;;
         g++) echo g++ ;;
-        b3sum | chromium | curl | iperf3 | jq | lftp | nginx | rclone | rsync | smbclient | unzip | vsftpd | zstd) echo "$1" ;;
+        b3sum | chromium | chromium-headless-shell | curl | iperf3 | jq | lftp | nginx | rclone | rsync | smbclient | unzip | vsftpd | zstd) echo "$1" ;;
         smbd) echo samba ;;
         libudt) echo libudt-dev ;;
         ganesha.nfsd) echo nfs-ganesha ;;
