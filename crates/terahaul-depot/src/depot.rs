@@ -108,6 +108,7 @@ impl Depot {
             tracing::warn!(%error, "that the clock was put forward could not be followed; it is tried again");
         }
         recover::recover(&depot).await?;
+        depot.compare_generations().await?;
         sweep::spawn(&depot);
         Ok(depot)
     }
@@ -115,6 +116,10 @@ impl Depot {
     /// Makes everything received durable and lets go of the data folder. Requests that are still running fail.
     pub async fn close(&self) {
         self.inner.registry.close_all().await;
+        // What is at these names is otherwise not what it knows.
+        if self.check_data().await.is_ok() {
+            self.raise_generation().await;
+        }
         self.inner.db.close().await;
         self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use terahaul_core::{Address, ByteCount, TransferId};
 
 use crate::StorePlace::{Incoming, Published};
-use crate::{FlatFile, FlatTransfer, Folders, OsFolders, Store, StoreError, StorePlace};
+use crate::generation;
+use crate::{FlatFile, FlatTransfer, Folders, Generation, OsFolders, Store, StoreError, StorePlace};
 
 const SUFFIX: &str = ".data";
 /// What the name of a file that is set aside ends with besides.
@@ -141,6 +142,15 @@ impl<F: Folders> Store for DirectoryStore<F> {
             found.extend(ids.map(|id| (id, place)));
         }
         Ok(found)
+    }
+
+    fn generation(&self) -> Result<Option<Generation>, StoreError> {
+        Ok(generation::read(&self.folders)?)
+    }
+
+    fn keep_generation(&self, generation: Generation) -> Result<bool, StoreError> {
+        generation::write(&self.folders, generation)?;
+        Ok(true)
     }
 
     fn free_space(&self) -> Result<Option<ByteCount>, StoreError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terahaul_core::{Address, ByteCount, TransferId};
 
+use crate::Generation;
 use crate::fault::{Fault, said_of_full};
 use crate::limits::remedy_of_too_many_files;
 
@@ -102,6 +103,14 @@ pub trait Store: Send + Sync {
     fn remove(&self, id: TransferId) -> Result<(), StoreError>;
     /// Every object and where it is.
     fn list(&self) -> Result<Vec<(TransferId, StorePlace)>, StoreError>;
+    /// The one that was kept last; `None` where none was.
+    fn generation(&self) -> Result<Option<Generation>, StoreError> {
+        Ok(None)
+    }
+    /// Keeps it, durably, with what is received, so that an older copy of that is known by it; `false` where nothing keeps it.
+    fn keep_generation(&self, _generation: Generation) -> Result<bool, StoreError> {
+        Ok(false)
+    }
     /// Bytes still free, or `None` where the store has no such limit, or nobody says.
     fn free_space(&self) -> Result<Option<ByteCount>, StoreError>;
 }

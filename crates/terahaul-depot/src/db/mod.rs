@@ -8,6 +8,7 @@ mod blocks;
 mod clock;
 mod correction;
 mod failures;
+mod generation;
 mod sessions;
 mod sqlite;
 mod tokens;

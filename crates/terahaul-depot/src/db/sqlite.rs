@@ -44,7 +44,7 @@ pub(crate) fn is_damaged(error: &sqlx::Error) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("depot", include_str!("../../migrations/0001_depot.sql")),
     ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
     ("block counts", include_str!("../../migrations/0003_block_counts.sql")),
@@ -53,6 +53,7 @@ const MIGRATIONS: [(&str, &str); 8] = [
     ("clock", include_str!("../../migrations/0006_clock.sql")),
     ("open transfers", include_str!("../../migrations/0007_open_transfers.sql")),
     ("sessions of tokens", include_str!("../../migrations/0008_sessions_of_tokens.sql")),
+    ("generation", include_str!("../../migrations/0009_generation.sql")),
 ];
 
 /// [`MIGRATIONS`], or the first of them, for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.

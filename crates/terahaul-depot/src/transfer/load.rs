@@ -90,7 +90,7 @@ impl Depot {
         }
         slot.clear_live().await;
         let place = self.place().await?;
-        let live = Arc::new(self.load_live(row, place).await?);
+        let live = Arc::new(self.load_live(row, place, Trust::UnlessShort).await?);
         if !live.is_finished() {
             // A stop, or a medium that failed, may have come between the record of what failed and this.
             live.free_failed().await;
@@ -142,7 +142,7 @@ impl Depot {
     }
 
     /// A place among the transfers in use.
-    async fn place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
+    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
         let take = || Arc::clone(&self.inner.transfers_in_use).try_acquire_owned();
         if let Ok(place) = take() {
             return Ok(place);
@@ -154,7 +154,12 @@ impl Depot {
         take().map_err(|_| DepotError::Busy)
     }
 
-    async fn load_live(&self, row: &TransferRow, place: OwnedSemaphorePermit) -> Result<Live, DepotError> {
+    pub(super) async fn load_live(
+        &self,
+        row: &TransferRow,
+        place: OwnedSemaphorePermit,
+        trust: Trust,
+    ) -> Result<Live, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let details = self.inner.db.detail_bytes(id).await?;
@@ -176,7 +181,7 @@ impl Depot {
         });
         let (flat, end) = opened.await??;
         // An older object may lack any of them: a block that was under way when it was copied is a hole in it.
-        let is_older = ends_before(end, &durable, &layout);
+        let is_older = trust == Trust::Nothing || ends_before(end, &durable, &layout);
         let lost = if is_older { std::mem::take(&mut durable) } else { BlockSet::new() };
         let receiver = Receiver::resuming(layout, durable, failed.into_iter().map(|(entry, _)| entry));
         if is_older {
@@ -184,7 +189,7 @@ impl Depot {
                 // What is signed stands, and cannot be sent on.
                 return Err(StoreError::Short(id).into());
             }
-            tracing::warn!(transfer = %id, blocks = lost.len(), "its data ends before what is recorded of it: its sender is to send it again");
+            tracing::warn!(transfer = %id, blocks = lost.len(), "its data is older than what is recorded of it: its sender is to send it again");
             let runs: Vec<_> = lost.runs().collect();
             let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
             self.inner.db.forget_blocks(id, &runs, len_of, receiver.void_bytes().0).await?;
@@ -287,6 +292,15 @@ pub(super) fn ends_before(end: Option<Address>, durable: &BlockSet, layout: &Lay
     let last = durable.runs().last().map(|run| BlockNumber(run.first.0 + (run.count - 1)));
     let (Some(end), Some(last)) = (end, last) else { return false };
     last.address() + layout.len_of(last).map_or(0, u64::from) > end
+}
+
+/// What of an object counts as what is recorded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// All of it, unless it is too short for that.
+    UnlessShort,
+    /// Nothing: it is known to be older.
+    Nothing,
 }
 
 /// What is kept in memory of a manifest.

@@ -19,6 +19,7 @@ mod fail;
 mod failures;
 mod finish;
 mod free;
+mod generation;
 mod info;
 mod known_values;
 mod ledger;

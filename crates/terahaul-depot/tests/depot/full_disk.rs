@@ -10,7 +10,7 @@ use axum::http::{Method, Request};
 use serde_json::json;
 use terahaul_core::BLOCK_SIZE;
 
-use crate::rig::{Rig, content};
+use crate::rig::{Rig, content, objects};
 
 /// A file system in memory, unmounted when dropped.
 struct Small(PathBuf);
@@ -54,8 +54,7 @@ async fn cramped() -> Option<(Rig, Small)> {
 }
 
 fn stored(disk: &Small) -> usize {
-    let names = |place| fs::read_dir(disk.0.join("store").join(place)).unwrap().count();
-    names("incoming") + names("published")
+    objects(&disk.0, "incoming") + objects(&disk.0, "published")
 }
 
 /// Whether the write-ahead log has to grow for the next row. One that was as long before takes more without, which hides what is tested.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use crate::rig::{Rig, content, file};
+use crate::rig::{Rig, content, file, objects};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use bytes::Bytes;
@@ -141,8 +141,7 @@ async fn a_token_has_only_as_many_open_transfers_as_the_depot_allows() {
     rig.post("/transfers", resumed).await.expect(200);
     create(rig.token.clone()).await.refused(507, "too_many_transfers");
     // What is refused leaves nothing behind.
-    let incoming = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap();
-    assert_eq!(incoming.count(), 3);
+    assert_eq!(objects(rig.folder.path(), "incoming"), 3);
     rig.pass(31 * 86_400);
     create(rig.token.clone()).await.expect(201);
 }

@@ -221,6 +221,12 @@ impl Rig {
     }
 }
 
+/// How many transfers a part of the store in `data` has something of.
+pub fn objects(data: &Path, place: &str) -> usize {
+    let names = std::fs::read_dir(data.join("store").join(place)).unwrap().map(|found| found.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|extension| extension == "data")).count()
+}
+
 fn config(folder: &Path, now: &Arc<AtomicI64>, change: impl FnOnce(&mut DepotConfig)) -> DepotConfig {
     let mut config = DepotConfig::new(folder);
     config.clock = Clock::set_by(Arc::clone(now));

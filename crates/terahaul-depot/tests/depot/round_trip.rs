@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::rig::{Rig, content, file};
+use crate::rig::{Rig, content, file, objects};
 use axum::http::Method;
 use serde_json::json;
 use terahaul_core::{BLOCK_SIZE, Receipt};
@@ -86,9 +86,8 @@ async fn files_go_in_and_come_out_over_three_restarts() {
 
     rig.delete(&format!("/transfers/{id}")).await.expect(204);
     rig.get(&format!("/transfers/{id}")).await.refused(404, "not_found");
-    let store = rig.folder.path().join("store");
     for place in ["incoming", "published"] {
-        assert_eq!(std::fs::read_dir(store.join(place)).unwrap().count(), 0, "{place}");
+        assert_eq!(objects(rig.folder.path(), place), 0, "{place}");
     }
 }
 
@@ -285,8 +284,7 @@ async fn transfers_are_listed_page_by_page_and_changed() {
     rig.pass(8 * 86_400);
     rig.get(&path).await.refused(404, "not_found");
     rig.depot.sweep().await.unwrap();
-    let left = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count();
-    assert_eq!(left, 4, "the expired one's data is gone");
+    assert_eq!(objects(rig.folder.path(), "incoming"), 4, "the expired one's data is gone");
 }
 
 /// As after a start with a clock that nobody has set yet.
@@ -346,7 +344,7 @@ async fn what_nobody_sends_any_more_is_removed_when_its_days_pass_whoever_looks_
     rig.depot.sweep().await.unwrap();
     rig.pass(10);
     rig.depot.sweep().await.unwrap();
-    assert_eq!(std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count(), 0);
+    assert_eq!(objects(rig.folder.path(), "incoming"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -427,13 +425,12 @@ async fn a_client_that_goes_away_while_it_makes_a_transfer_leaves_all_of_it_or_n
             () = leaves => {}
         }
     }
-    let incoming = rig.folder.path().join("store/incoming");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         let listed = rig.get("/transfers?limit=500").await.expect(200);
         let transfers = listed["transfers"].as_array().unwrap();
         let empty = transfers.iter().filter(|transfer| transfer["entries"] == 0).count();
-        let objects = std::fs::read_dir(&incoming).unwrap().count();
+        let objects = objects(rig.folder.path(), "incoming");
         if empty == 0 && objects == transfers.len() {
             break;
         }

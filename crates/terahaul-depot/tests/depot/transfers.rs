@@ -384,6 +384,47 @@ async fn what_an_older_store_lacks_of_an_open_transfer_is_sent_again_before_it_i
     assert!(bytes == parts.concat());
 }
 
+/// A block that was under way when the copy was made hid that others came after it, and the depot signed for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_store_lacks_is_sent_again_however_long_its_files_are() {
+    let (folder, older) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (first, identity) = depot(folder.path()).await;
+    let id = first.create_transfer(&identity, named("open")).await.unwrap().info.id;
+    let live = first.open_inbound(&identity, id).await.unwrap();
+    live.append_entries(batch(0, vec![file("a", BLOCK_SIZE), file("b", 5)], true)).await.unwrap();
+    send(&live, 1, content(1, 5)).await;
+    let incoming = folder.path().join("store/incoming");
+    copy_over(&incoming, older.path());
+    send(&live, 0, content(0, BLOCK_SIZE)).await;
+    drop(live);
+    first.close().await;
+
+    // As it was left, nothing is sent again.
+    let (second, identity) = depot(folder.path()).await;
+    let live = second.open_inbound(&identity, id).await.unwrap();
+    assert_eq!(live.durable(), [BlockRun { first: BlockNumber(0), count: 2 }]);
+    drop(live);
+    second.close().await;
+
+    copy_over(older.path(), &incoming);
+    let (third, identity) = depot(folder.path()).await;
+    let live = third.open_inbound(&identity, id).await.unwrap();
+    assert_eq!(live.durable(), []);
+    send(&live, 0, content(0, BLOCK_SIZE)).await;
+    drop(live);
+    third.close().await;
+
+    let (fourth, identity) = depot(folder.path()).await;
+    let live = fourth.open_inbound(&identity, id).await.unwrap();
+    assert_eq!(live.durable(), [BlockRun { first: BlockNumber(0), count: 1 }]);
+    send(&live, 1, content(1, 5)).await;
+    live.finish().await.unwrap();
+    let caller = Caller::Token(identity);
+    let mut bytes = vec![0; BLOCK_SIZE as usize + 5];
+    fourth.open_outbound(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    assert!(bytes == [content(0, BLOCK_SIZE), content(1, 5)].concat());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_older_store_lacks_of_a_finished_transfer_is_not_said_to_be_there_again() {
     let folder = tempfile::tempdir().unwrap();

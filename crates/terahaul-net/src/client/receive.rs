@@ -280,8 +280,8 @@ enum Doubt {
     None,
     /// A block was refused.
     Open,
-    /// What was said before the answer to a ping is awaited.
-    Asked,
+    /// What was said before the answer to a ping is awaited: so many answers.
+    Asked(u8),
 }
 
 impl Driver {
@@ -403,10 +403,14 @@ impl Driver {
         // A block that was refused may have come again as its files have failed, and that be on its way on another connection: it was said before.
         match open.doubt {
             Doubt::None => {}
-            Doubt::Asked => return Ok(None),
+            Doubt::Asked(_) => return Ok(None),
             Doubt::Open => {
-                open.doubt = Doubt::Asked;
-                open.session.say(Message::Ping).await?;
+                // The first answer may be that to a ping of before, which was sent because nothing was said for long.
+                const PINGS: u8 = 2;
+                for _ in 0..PINGS {
+                    open.session.say(Message::Ping).await?;
+                }
+                open.doubt = Doubt::Asked(PINGS);
                 return Ok(None);
             }
         }
@@ -462,9 +466,11 @@ impl Driver {
             Message::AnswerUdp(answer) => open.session.handle_udp_answer(&self.channels, answer),
             Message::Ping => open.session.say(Message::Pong).await,
             Message::Pong => {
-                if open.doubt == Doubt::Asked {
-                    open.doubt = Doubt::None;
-                }
+                open.doubt = match open.doubt {
+                    Doubt::Asked(1) => Doubt::None,
+                    Doubt::Asked(answers) => Doubt::Asked(answers - 1),
+                    other => other,
+                };
                 Ok(())
             }
             other => Err(unexpected(other)),
