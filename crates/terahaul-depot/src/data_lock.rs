@@ -7,7 +7,7 @@ use std::path::Path;
 use terahaul_store::make_private_folders;
 
 use crate::DepotError;
-use crate::private::{keep_from_writing, keep_private};
+use crate::private::{check_own, keep_from_writing, keep_private};
 
 /// Held while a depot uses its data folder; the system lets go of it when the process ends, however it ends.
 pub(crate) struct DataLock {
@@ -19,7 +19,8 @@ impl DataLock {
     pub fn take(data: &Path) -> Result<Self, DepotError> {
         let shown = data.display();
         make_private_folders(data).map_err(DepotError::io(format!("making {shown}")))?;
-        keep_from_writing(data);
+        check_own(data)?;
+        keep_from_writing(data)?;
         // Also where others may look into a folder that was there before: who can open the lock could hold it.
         let path = data.join("depot.lock");
         keep_private(&path);

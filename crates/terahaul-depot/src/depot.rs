@@ -60,7 +60,7 @@ impl Depot {
     pub async fn open(config: DepotConfig) -> Result<Self, DepotError> {
         let folder = config.data.join("store");
         let lock = DataLock::take(&config.data)?;
-        keep_from_writing(&folder);
+        keep_from_writing(&folder)?;
         let store = blocking::run(move || DirectoryStore::open(folder)).await??;
         Self::start(config, Arc::new(store), lock).await
     }

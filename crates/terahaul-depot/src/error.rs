@@ -162,6 +162,16 @@ pub enum DepotError {
         "what is stored of '{path}' is damaged, at byte {offset} or within the 4 MiB that follow: ask the sender to send it again, and the depot's owner to check its disk"
     )]
     DamagedFile { path: String, offset: u64 },
+    #[error(
+        "{} belongs to user {owner}, who could exchange what the depot trusts: run the depot as that user, give the whole data folder to the depot's user (chown -R), or name another one with --data",
+        .path.display()
+    )]
+    NotOwn { path: PathBuf, owner: u32 },
+    #[error(
+        "others may make files in {}: give the depot a folder of its own with --data, or take that from them (chmod go-w)",
+        .0.display()
+    )]
+    Shared(PathBuf),
     #[error("another depot uses the data folder {0}: stop it, or give this one another folder with --data")]
     Locked(PathBuf),
     #[error("{what} failed: {source}; {remedy}", remedy = io_remedy(.source))]
@@ -255,6 +265,8 @@ impl DepotError {
             | Self::Database(_)
             | Self::RemovedUnrecorded(_)
             | Self::Locked(_)
+            | Self::NotOwn { .. }
+            | Self::Shared(_)
             | Self::Io { .. } => ApiCode::Internal,
         }
     }

@@ -5,16 +5,45 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::DepotError;
+
 /// What a group and all others may do.
 const OTHERS: u32 = 0o077;
 /// What of that changes something.
 const OTHERS_WRITE: u32 = 0o022;
-/// In a folder with this, nobody may take the place of what is another's.
+/// In a folder with this, everybody has files of his own.
 const STICKY: u32 = 0o1000;
+
+/// What of a data folder decides what the depot trusts.
+const TRUSTED: [&str; 9] = [
+    ".",
+    "depot.lock",
+    "depot.db",
+    "depot.db-wal",
+    "keys",
+    "keys/depot.secret",
+    "keys/signing.seed",
+    "keys/tls-cert.pem",
+    "keys/tls-key.pem",
+];
+
+/// Refuses a data folder of which something belongs to another user than the depot's or root: who made it before, where anybody could, has
+/// chosen what the depot trusts, and can exchange it at any time. Of a link both the link's owner and that of what it leads to count.
+pub(crate) fn check_own(data: &Path) -> Result<(), DepotError> {
+    let user = rustix::process::geteuid().as_raw();
+    for path in TRUSTED.iter().map(|name| if *name == "." { data.to_owned() } else { data.join(name) }) {
+        let found = [path.symlink_metadata(), path.metadata()];
+        let owners = found.iter().flatten().map(MetadataExt::uid);
+        if let Some(owner) = owners.into_iter().find(|owner| ![user, 0].contains(owner)) {
+            return Err(DepotError::NotOwn { path, owner });
+        }
+    }
+    Ok(())
+}
 
 /// Takes a file or folder away from everyone but its owner, where there is one. Somebody else's cannot be, and is no reason not to start.
 pub(crate) fn keep_private(path: &Path) {
-    take_away(path, |_| OTHERS, "go=");
+    take_away(path, OTHERS, "go=");
 }
 
 /// The same of a folder and what is in it.
@@ -26,19 +55,48 @@ pub(crate) fn keep_folder_private(folder: &Path) {
 }
 
 /// Lets nobody but its owner put something else in the place of what is in a folder. Others may look into it, as its owner likes. Where that is
-/// somebody else, the depot may be one of those whom it lets write.
-pub(crate) fn keep_from_writing(folder: &Path) {
-    let is_own = |folder: fs::Metadata| folder.uid() == rustix::process::geteuid().as_raw();
-    if !folder.metadata().is_ok_and(is_own) {
-        return;
+/// root, the depot may be in the group that it lets write. One that has files of others, as `/tmp`, stays open to them and is refused.
+pub(crate) fn keep_from_writing(folder: &Path) -> Result<(), DepotError> {
+    let Ok(found) = folder.metadata() else { return Ok(()) };
+    let mode = found.permissions().mode();
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    let is_shared = if is_own {
+        mode & STICKY != 0 && mode & OTHERS_WRITE != 0 && !is_a_depots(folder)
+    } else {
+        mode & 0o002 != 0
+    };
+    if is_shared {
+        return Err(DepotError::Shared(folder.to_owned()));
     }
-    take_away(folder, |mode| if mode & STICKY == 0 { OTHERS_WRITE } else { 0 }, "go-w");
+    if is_own {
+        take_away(folder, OTHERS_WRITE, "go-w");
+    }
+    Ok(())
 }
 
-fn take_away(path: &Path, which: impl Fn(u32) -> u32, change: &str) {
+/// Whether a folder has nothing but what a depot makes there, or nothing yet, as a new tmpfs that is open to all.
+fn is_a_depots(folder: &Path) -> bool {
+    const MADE: [&str; 9] = [
+        "depot.lock",
+        "depot.db",
+        "depot.db-wal",
+        "depot.db-shm",
+        "keys",
+        "owner-token",
+        "store",
+        "incoming",
+        "published",
+    ];
+    let is_made = |found: io::Result<fs::DirEntry>| {
+        found.is_ok_and(|found| MADE.iter().any(|name| found.file_name() == *name))
+    };
+    fs::read_dir(folder).is_ok_and(|mut found| found.all(is_made))
+}
+
+fn take_away(path: &Path, which: u32, change: &str) {
     let close = || -> io::Result<()> {
         let mode = path.metadata()?.permissions().mode();
-        let taken = mode & which(mode);
+        let taken = mode & which;
         if taken == 0 { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(mode & !taken)) }
     };
     match close() {
@@ -86,13 +144,54 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("store")).unwrap();
         let mode = |name| at(name).metadata().unwrap().permissions().mode() & 0o7777;
-        for (open, kept) in [(0o777, 0o755), (0o770, 0o750), (0o1777, 0o1777)] {
+        let set = |name, mode| fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
+        let open = || Depot::open(DepotConfig::new(folder.path()));
+        for (before, kept) in [(0o777, 0o755), (0o770, 0o750)] {
             for name in ["", "store"] {
-                fs::set_permissions(at(name), Permissions::from_mode(open)).unwrap();
+                set(name, before);
             }
-            let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+            let depot = open().await.unwrap();
             assert_eq!(["", "store"].map(mode), [kept; 2]);
             depot.close().await;
         }
+        for shared in ["", "store"] {
+            set(shared, 0o1777);
+            open().await.unwrap().close().await;
+            assert_eq!(mode(shared), 0o1755);
+            set(shared, 0o1777);
+            fs::write(at(shared).join("another's"), "").unwrap();
+            let refused = open().await.err().unwrap();
+            assert!(matches!(&refused, DepotError::Shared(path) if *path == at(shared)), "{refused}");
+            assert_eq!(mode(shared), 0o1777, "it is for others, too");
+            fs::remove_file(at(shared).join("another's")).unwrap();
+        }
+    }
+
+    /// Whoever had made the folder first had chosen the depot's keys, and what a start as root wrote to was where the links led.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_data_folder_that_somebody_else_has_made_is_not_used() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to others");
+            return;
+        }
+        let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        fs::set_permissions(target.path(), Permissions::from_mode(0o644)).unwrap();
+        for name in [".", "depot.lock", "keys", "keys/signing.seed"] {
+            let data = folder.path().join("data");
+            let path = if name == "." { data.clone() } else { data.join(name) };
+            fs::create_dir_all(data.join("keys")).unwrap();
+            match name {
+                "depot.lock" => std::os::unix::fs::symlink(target.path(), &path).unwrap(),
+                "keys/signing.seed" => fs::write(&path, [0; 32]).unwrap(),
+                _ => {}
+            }
+            std::os::unix::fs::lchown(&path, Some(12345), None).unwrap();
+            let refused = Depot::open(DepotConfig::new(&data)).await.err().unwrap();
+            let is_named =
+                matches!(&refused, DepotError::NotOwn { path: named, owner: 12345 } if *named == path);
+            assert!(is_named, "{name}: {refused}");
+            fs::remove_dir_all(data).unwrap();
+        }
+        assert_eq!(target.path().metadata().unwrap().permissions().mode() & 0o777, 0o644);
     }
 }

@@ -204,12 +204,16 @@ impl Api {
         self.send(self.request(Method::DELETE, &format!("/transfers/{id}"))).await.map(drop)
     }
 
-    /// Writes a transfer's receipt to `file`.
-    pub async fn receipt(&self, id: TransferId, file: &mut std::fs::File) -> Result<(), Failure> {
+    /// Writes a transfer's receipt to `file`; `failed` says where that is.
+    pub async fn receipt(
+        &self,
+        id: TransferId,
+        file: &mut std::fs::File,
+        failed: &dyn Fn(&std::io::Error) -> Failure,
+    ) -> Result<(), Failure> {
         let mut response = self.send(self.request(Method::GET, &format!("/transfers/{id}/receipt"))).await?;
         while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(&self.host, &error))? {
-            let at = std::path::Path::new("the receipt");
-            file.write_all(&chunk).map_err(|error| Failure::file("written", at, &error))?;
+            file.write_all(&chunk).map_err(|error| failed(&error))?;
         }
         Ok(())
     }

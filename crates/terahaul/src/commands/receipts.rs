@@ -12,25 +12,30 @@ use terahaul_core::TransferId;
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::persist::persist_getting_on;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::proof::ReceiptFile;
 
 /// A file without a name, for a receipt.
 pub fn unnamed() -> Result<File, Failure> {
-    tempfile::tempfile().map_err(|error| {
-        let folder = std::env::temp_dir();
-        let message = format!(
-            "the folder for temporary files, {}, cannot be used ({error}): name another one in TMPDIR",
-            folder.display()
-        );
-        Failure { message, ..Failure::place(&folder, &error) }
-    })
+    tempfile::tempfile().map_err(|error| unnamed_failed(&error))
+}
+
+/// Why there is none, or it cannot be written: nobody has named the folder that it is in.
+pub fn unnamed_failed(error: &std::io::Error) -> Failure {
+    let folder = std::env::temp_dir();
+    let Failure { exit, code, .. } = Failure::place(&folder, error);
+    let room = if exit == Exit::NoSpace { "free some space there, or " } else { "" };
+    let message = format!(
+        "the folder for temporary files, {}, cannot be used ({error}): {room}name another one in TMPDIR",
+        folder.display()
+    );
+    Failure { exit, code, message }
 }
 
 /// The depot's receipt, checked, in a file that has no name. Calls `on_wait` each time that it has to wait for the depot.
 pub async fn fetch(api: &Api, transfer: TransferId, on_wait: &dyn Fn()) -> Result<ReceiptFile, Failure> {
     let mut file = unnamed()?;
-    download(api, transfer, &mut file, on_wait).await?;
+    download(api, transfer, &mut file, &unnamed_failed, on_wait).await?;
     blocking(move || ReceiptFile::check(file)).await?
 }
 
@@ -39,14 +44,15 @@ async fn download(
     api: &Api,
     transfer: TransferId,
     file: &mut File,
+    failed: &dyn Fn(&std::io::Error) -> Failure,
     on_wait: &dyn Fn(),
 ) -> Result<(), Failure> {
     let reached = Cell::new(0);
     persist_getting_on(on_wait, &|| reached.get(), async || {
         // As far as it came before.
         let emptied = file.set_len(0).and_then(|()| file.rewind());
-        emptied.map_err(|error| Failure::file("written", Path::new("the receipt"), &error))?;
-        let fetched = api.receipt(transfer, file).await;
+        emptied.map_err(|error| failed(&error))?;
+        let fetched = api.receipt(transfer, file, failed).await;
         reached.set(file.stream_position().unwrap_or_default());
         fetched
     })
@@ -96,9 +102,9 @@ fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all. Calls `on_wait` as [`fetch`] does.
 pub async fn keep(api: &Api, transfer: TransferId, path: &Path, on_wait: &dyn Fn()) -> Result<(), Failure> {
     // What is being downloaded has no name: nobody would clear it away after a crash.
-    let mut file =
-        tempfile::tempfile_in(folder_of(path)).map_err(|error| Failure::unwritable(path, &error))?;
-    download(api, transfer, &mut file, on_wait).await?;
+    let unwritable = |error: &std::io::Error| Failure::unwritable(path, error);
+    let mut file = tempfile::tempfile_in(folder_of(path)).map_err(|error| unwritable(&error))?;
+    download(api, transfer, &mut file, &unwritable, on_wait).await?;
     let path = path.to_owned();
     blocking(move || {
         let failed = |error: std::io::Error| Failure::unwritable(&path, &error);
@@ -116,6 +122,19 @@ pub async fn keep(api: &Api, transfer: TransferId, path: &Path, on_wait: &dyn Fn
 mod tests {
     use super::*;
     use crate::settings::DepotSettings;
+
+    /// "The receipt could not be written", of which nobody had asked for one, nor knew where it was to be.
+    #[test]
+    fn a_full_folder_for_temporary_files_is_named() {
+        for (kind, exit, remedy) in [
+            (std::io::ErrorKind::StorageFull, Exit::NoSpace, "free some space there, or name another"),
+            (std::io::ErrorKind::NotFound, Exit::Usage, "used (entity not found): name another"),
+        ] {
+            let failed = unnamed_failed(&kind.into());
+            assert_eq!(failed.exit, exit);
+            assert!(failed.message.contains(remedy) && failed.message.contains("TMPDIR"), "{}", failed.message);
+        }
+    }
 
     #[tokio::test]
     async fn whoever_waits_for_a_receipt_is_told_so_at_once() {

@@ -131,6 +131,8 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
         DepotError::Locked(_)
+        | DepotError::NotOwn { .. }
+        | DepotError::Shared(_)
         | DepotError::Newer
         | DepotError::NoDatabase(_)
         | DepotError::DamagedDatabase { .. }

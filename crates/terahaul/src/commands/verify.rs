@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::blocking::blocking;
 use crate::cli::VerifyArgs;
 use crate::commands::may_be_link;
-use crate::commands::receipts::unnamed;
+use crate::commands::receipts::{unnamed, unnamed_failed};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, counted, printable, printable_path};
 use crate::proof::ReceiptFile;
@@ -48,7 +48,7 @@ async fn open(against: &str) -> Result<File, Failure> {
     }
     let target = Target::settle(against, None, &Environment::read()).await?;
     let mut file = unnamed()?;
-    Api::new(&target.depot)?.receipt(target.transfer, &mut file).await?;
+    Api::new(&target.depot)?.receipt(target.transfer, &mut file, &unnamed_failed).await?;
     Ok(file)
 }
 
