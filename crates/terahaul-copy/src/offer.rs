@@ -102,7 +102,7 @@ impl Offer {
             missing.push(path);
         }
         // With none that is there, what is wrong with the first says it.
-        let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
+        let roots = Roots::open_filtered(if there.is_empty() { &missing } else { &there }, &filter)?;
         // Of the only source that was named, whatever became of others.
         let stands_alone = selection.list.is_none() && paths.len() == 1;
         let top = if stands_alone { roots.top(kept.keep())? } else { None };

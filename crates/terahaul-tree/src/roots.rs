@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{EntryPath, PathError};
+use terahaul_core::{EntryKind, EntryPath, PathError};
 use terahaul_store::remedy_of_too_many_files;
 
+use crate::Filter;
 use crate::beneath::{Purpose, open_folder};
-use crate::listing::{is_removed, names_in};
+use crate::filter::Verdict;
+use crate::listing::{Status, is_removed, names_in, status_of};
+use crate::staging::is_unfinished_name;
 
 /// Why the paths cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +45,9 @@ pub enum RootError {
     #[error("{0} is not a folder: leave out the '/' at its end to send it as a file")]
     NotAFolder(PathBuf),
     /// Two of them would arrive under one name.
-    #[error("{first} and {second} would both arrive as '{name}': rename one, or send them separately")]
+    #[error(
+        "{first} and {second} would both arrive as '{name}': rename one, leave both out with --exclude, or send them separately"
+    )]
     SameName {
         /// The name in the transfer.
         name: String,
@@ -76,7 +81,7 @@ fn remedy_of_missing(path: &Path) -> &'static str {
 /// An entry's path, taken relative to its root's base folder, is the file itself.
 pub struct Roots {
     roots: Vec<Root>,
-    /// Which root a first component belongs to; kept only where there is a choice.
+    /// Which root a first component belongs to: the one that sends it, or else the first that has it. Kept only where there is a choice.
     owners: HashMap<Box<[u8]>, usize>,
 }
 
@@ -92,15 +97,20 @@ pub(crate) struct Root {
 }
 
 impl Roots {
-    /// Opens the paths as the user typed them.
+    /// Opens the paths as the user typed them, to send all that is in them.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
-        let roots = Self::open_some(paths)?;
+        Self::open_filtered(paths, &Filter::default())
+    }
+
+    /// As [`open`](Self::open), to send what the filter selects: nothing else of theirs is in the way of another's.
+    pub fn open_filtered<P: AsRef<Path>>(paths: &[P], filter: &Filter) -> Result<Self, RootError> {
+        let roots = Self::open_some(paths, filter)?;
         let missing = roots.gone().next().map(|(typed, _)| RootError::Missing(typed.into()));
         missing.map_or(Ok(roots), Err)
     }
 
     /// The same where what an earlier run has sent may have been removed since: what is not there, in a folder that is, is [gone](Self::gone).
-    pub fn open_some<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
+    pub fn open_some<P: AsRef<Path>>(paths: &[P], filter: &Filter) -> Result<Self, RootError> {
         let mut roots = Vec::<Root>::with_capacity(paths.len());
         for path in paths {
             roots.push(Root::open(path.as_ref(), roots.last())?);
@@ -112,10 +122,14 @@ impl Roots {
         if roots.len() > 1 {
             for (at, root) in roots.iter().enumerate() {
                 for name in root.top_names()? {
-                    if let Some(other) = owners.insert(name.clone(), at) {
-                        let name = String::from_utf8_lossy(&name).into_owned();
-                        let first = roots[other].typed.clone();
-                        return Err(RootError::SameName { name, first, second: root.typed.clone() });
+                    match owners.get(&name).map(|other: &usize| &roots[*other]) {
+                        Some(_) if !root.may_send(&name, filter) => {}
+                        Some(other) if other.may_send(&name, filter) => {
+                            let name = String::from_utf8_lossy(&name).into_owned();
+                            let (first, second) = (other.typed.clone(), root.typed.clone());
+                            return Err(RootError::SameName { name, first, second });
+                        }
+                        _ => drop(owners.insert(name, at)),
                     }
                 }
             }
@@ -281,6 +295,18 @@ impl Root {
         if is_here { path.to_path_buf() } else { self.base_path.join(path) }
     }
 
+    /// Whether a walk may send something of this name. What cannot be looked at may be a folder, or none.
+    fn may_send(&self, name: &[u8], filter: &Filter) -> bool {
+        let may_be_folder: &[bool] = match status_of(self.base(), name) {
+            _ if is_unfinished_name(name) => &[],
+            Ok(Status::Entry { kind: EntryKind::Directory, .. }) => &[true],
+            Ok(Status::Entry { .. }) => &[false],
+            Ok(Status::Special(_)) => &[],
+            Err(_) => &[true, false],
+        };
+        may_be_folder.iter().any(|is_folder| filter.judge(name, *is_folder, false) != Verdict::Out)
+    }
+
     fn top_names(&self) -> Result<Vec<Box<[u8]>>, RootError> {
         match &self.name {
             Some(name) => Ok(vec![name.clone()]),
@@ -294,6 +320,7 @@ impl Root {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Rule, Sense};
     use std::fs;
 
     #[test]
@@ -308,6 +335,43 @@ mod tests {
             assert!(matches!(Roots::open(&paths), Err(RootError::SameName { name, .. }) if name == "data"));
         }
         assert!(Roots::open(&[dir.path().join("a/data"), dir.path().join("c")]).is_ok());
+    }
+
+    /// Two folders that had a `.git` each could not be sent together, though it was left out.
+    #[test]
+    fn what_is_not_sent_is_in_nobodys_way() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["a/.git", "b/.git", "a/kind"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        for file in ["b/kind", "a/p", "b/q", "b/pipe"] {
+            fs::write(dir.path().join(file), "x").unwrap();
+        }
+        for pipe in ["a/pipe", "a/fifo", "b/fifo"] {
+            rustix::fs::mkfifoat(CWD, dir.path().join(pipe), Mode::RUSR).unwrap();
+        }
+        let paths = ["a/", "b/"].map(|name| dir.path().join(name));
+        let leaving_out = |patterns: &[&str]| {
+            let rule = |pattern: &&str| Rule { sense: Sense::Exclude, pattern: pattern.as_bytes().into() };
+            Filter::ordered(&patterns.iter().map(rule).collect::<Vec<_>>()).unwrap()
+        };
+        for (patterns, clashing) in [(&[][..], ".git"), (&[".git"], "kind"), (&["kind/"], ".git")] {
+            let opened = Roots::open_filtered(&paths, &leaving_out(patterns)).map(drop);
+            let error = opened.unwrap_err();
+            assert!(matches!(&error, RootError::SameName { name, .. } if name == clashing), "{error}");
+            assert!(error.to_string().contains("--exclude"), "{error}");
+        }
+        let filter = leaving_out(&[".git", "kind/"]);
+        let roots = Roots::open_filtered(&paths, &filter).unwrap();
+        let (mut found, mut skipped) = (Vec::new(), Vec::new());
+        crate::walk(&roots, &filter, 0, |batch| {
+            found.extend(batch.found.iter().map(|entry| entry.path.to_text()));
+            skipped.extend(batch.skipped.into_iter().map(|skipped| skipped.path));
+            std::ops::ControlFlow::Continue(())
+        });
+        assert_eq!(found, ["p", "kind", "pipe", "q"]);
+        assert_eq!(skipped, ["a/fifo", "a/pipe", "b/fifo"].map(|pipe| dir.path().join(pipe)));
+        assert!(["kind", "pipe"].iter().all(|name| roots.owns(1, name.as_bytes())));
     }
 
     #[test]
@@ -370,23 +434,24 @@ mod tests {
     fn what_is_gone_keeps_its_name_and_is_neither_walked_nor_in_the_way() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "x").unwrap();
-        let roots = Roots::open_some(&["file", "gone"].map(|name| dir.path().join(name))).unwrap();
+        let roots = Roots::open_some(&["file", "gone"].map(|name| dir.path().join(name)), &Filter::default())
+            .unwrap();
         let name = EntryPath::new(&b"gone"[..]).unwrap();
         assert!(roots.gone().eq([(&*dir.path().join("gone"), name.clone())]));
         assert!(!roots.has(&name) && !roots.is_nowhere(&name));
         let mut found = Vec::new();
-        crate::walk(&roots, &crate::Filter::default(), 0, |batch| {
+        crate::walk(&roots, &Filter::default(), 0, |batch| {
             assert!(batch.skipped.is_empty(), "{:?}", batch.skipped);
             found.extend(batch.found);
             std::ops::ControlFlow::Continue(())
         });
         assert!(found.len() == 1 && found[0].path.as_bytes() == b"file", "{found:?}");
-        let open = |name: &str| Roots::open_some(&[dir.path().join(name)]).map(|_| ());
+        let open = |name: &str| Roots::open_some(&[dir.path().join(name)], &Filter::default()).map(|_| ());
         for name in ["none/x", "none/"] {
             assert!(matches!(open(name), Err(RootError::Missing(_))), "{name}");
         }
         let twice = ["gone", "./gone"].map(|name| dir.path().join(name));
-        assert!(matches!(Roots::open_some(&twice), Err(RootError::SameName { .. })));
+        assert!(matches!(Roots::open_some(&twice, &Filter::default()), Err(RootError::SameName { .. })));
     }
 
     #[test]

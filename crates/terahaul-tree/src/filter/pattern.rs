@@ -8,7 +8,7 @@
 //! | `**` | any bytes |
 //! | `[a-z]`, `[!a]`, `[[:digit:]]` | one of these, but never `/` |
 //! | `\` before one of these | that byte, if the pattern has any of `*?[` |
-//! | `/***` at the end | the folder, and all that is in it; with a `/` behind, the folders of that |
+//! | `/***` at the end, or more stars | the folder, and all that is in it; with a `/` behind, the folders of that |
 //!
 //! Paths are matched with a `/` in front, so that "behind any `/`" needs no case of its own.
 
@@ -49,8 +49,7 @@ pub(super) fn translate(pattern: &[u8]) -> Result<Vec<Expression>, PatternError>
         Some(folder) => (folder, true),
         None => (pattern, false),
     };
-    let folder_and_content = text.strip_suffix(b"/***").filter(|folder| !folder.is_empty());
-    if let Some(folder) = folder_and_content {
+    if let Some(folder) = folder_of(text) {
         let of =
             |text: String, folders_only| Expression { regex: format!(r"(?s-u)\A{text}\z"), folders_only };
         // What is before the stars is no tail of a path once they are there, so it is read together with them.
@@ -62,6 +61,13 @@ pub(super) fn translate(pattern: &[u8]) -> Result<Vec<Expression>, PatternError>
         return Err(PatternError::Empty);
     }
     Ok(vec![Expression { regex: format!(r"(?s-u)\A{}\z", body(text)?), folders_only }])
+}
+
+/// What is before `/***` and any more stars.
+fn folder_of(text: &[u8]) -> Option<&[u8]> {
+    let stars = text.iter().rev().take_while(|byte| **byte == b'*').count();
+    let folder = text[..text.len() - stars].strip_suffix(b"/")?;
+    (stars >= 3 && !folder.is_empty()).then_some(folder)
 }
 
 /// Where a pattern may begin.

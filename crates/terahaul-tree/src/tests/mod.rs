@@ -49,7 +49,7 @@ impl Sender {
     }
 
     fn with<P: AsRef<Path>>(paths: &[P], filter: &Filter, helpers: usize) -> Self {
-        let roots = Arc::new(Roots::open(paths).unwrap());
+        let roots = Arc::new(Roots::open_filtered(paths, filter).unwrap());
         let mut sender =
             Self { source: TreeSource::new(Arc::clone(&roots)), layout: Layout::new(), skipped: Vec::new() };
         let all = walk(&roots, filter, helpers, |batch| {

@@ -107,7 +107,7 @@ fn rules_mean_what_they_mean_to_rsync() {
             .map(|_| {
                 let start = if picks.next(4) == 0 { "/t/" } else { "" };
                 let middle: String = (0..1 + picks.next(3)).map(|_| picks.of(&PARTS)).collect();
-                let end = picks.of(&["", "", "", "/", "/***", "*", "/*", "\\"]);
+                let end = picks.of(&["", "", "", "/", "/***", "/****", "***", "*", "/*", "\\"]);
                 let sense = picks.sense();
                 let pattern = format!("{start}{middle}{end}").replace("//", "/");
                 Rule { sense, pattern: pattern.into_bytes().into() }

@@ -108,16 +108,14 @@ impl Look<'_> {
 
     /// Looks at `name` in the folder that is open `at` and has the status `folder`.
     fn look_at(&mut self, at: BorrowedFd<'_>, folder: &Stat, name: &[u8]) {
-        if self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name) {
-            // It was made after the roots were compared with each other; the next run sends it.
-            return;
-        }
         let path = joined(&self.folder.path, name);
         let looked = look_at(at, name);
         let Some(verdict) = self.judge(&path, &looked) else { return };
         match looked {
             // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
             Ok(_) if is_unfinished_name(name) => self.skip(&path, Why::incomplete()),
+            // It was made after the roots were compared with each other; the next run sends it.
+            Ok((_, Status::Entry { .. })) if self.is_anothers(name) => {}
             Ok((stat, Status::Entry { kind, mtime, mode })) => {
                 match self.walker.pseudo.hides_content(at, name, &stat) {
                     Ok(false) => {}
@@ -141,6 +139,11 @@ impl Look<'_> {
             Ok((_, Status::Special(what))) => self.skip(&path, Why::special(what)),
             Err(error) => self.skip(&path, Why::unreadable(&error)),
         }
+    }
+
+    /// Whether entries of this name come from another root.
+    fn is_anothers(&self, name: &[u8]) -> bool {
+        self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name)
     }
 
     /// Whether it is sent, as far as the user says that; `None` if not. What a list says and is not so is named.

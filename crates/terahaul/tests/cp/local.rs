@@ -84,6 +84,28 @@ fn rules_choose() {
     assert!(!home.path().join("dst/zero").exists() && !home.path().join("dst/sub/many").exists());
 }
 
+/// The whole copy was refused, as if both would arrive.
+#[test]
+fn what_does_not_arrive_from_two_folders_is_in_neithers_way() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name);
+    for (folder, own) in [("a", "p"), ("b", "q")] {
+        fs::create_dir_all(path(folder).join(".git")).unwrap();
+        fs::write(path(folder).join(own), folder).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path(folder).join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    }
+    let ran = cp(home.path(), &["-a", "--no-specials", "a/", "b/", "dst"]);
+    assert!(ran.code == 2 && ran.stderr.contains("'.git'") && !path("dst").exists(), "{}", ran.stderr);
+    for (flag, code, pipes) in [("--no-specials", 0, 0), ("-a", 7, 2)] {
+        let ran = cp(home.path(), &["-a", flag, "--exclude=.git", "a/", "b/", "dst"]);
+        assert_eq!((ran.code, ran.stderr.matches("FIFO").count()), (code, pipes), "{}", ran.stderr);
+        let mut arrived: Vec<_> =
+            fs::read_dir(path("dst")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        arrived.sort();
+        assert_eq!(arrived, ["p", "q"]);
+    }
+}
+
 #[test]
 fn a_dry_run_counts_as_touched_what_the_run_does() {
     let home = tempfile::tempdir().unwrap();

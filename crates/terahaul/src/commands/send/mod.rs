@@ -48,7 +48,8 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let began = Instant::now();
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
-    let roots = Roots::open_some(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
+    let roots = Roots::open_some(&args.paths, &filter);
+    let roots = roots.and_then(|roots| roots.check_contents().map(|()| roots));
     let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
     named_link::say(&args.paths, output);
     let key = resume_key(&args.paths, &args.filter).map_err(|(path, error)| unfollowed(path, &error))?;

@@ -149,6 +149,7 @@ fn is_mounted(what: &str, transfer: TransferId) -> Failure {
 #[cfg(test)]
 mod tests {
     use terahaul_core::{Entry, EntryKind, EntryPath, Mtime};
+    use terahaul_tree::Filter;
 
     use super::*;
 
@@ -186,7 +187,8 @@ mod tests {
     #[test]
     fn of_what_is_gone_only_files_that_are_durable_are_believed_to_have_been_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let roots = Roots::open_some(&["a", "b"].map(|root| folder.path().join(root))).unwrap();
+        let roots =
+            Roots::open_some(&["a", "b"].map(|root| folder.path().join(root)), &Filter::default()).unwrap();
         let link = |path: &str| Entry { kind: EntryKind::Symlink { target: b"x"[..].into() }, ..entry(path) };
         let check = |entries: &[Entry], failed: &[u32], durable: &[u32]| {
             let failed = failed.iter().copied().map(EntryIndex).collect();
