@@ -76,14 +76,19 @@ pub(super) fn dropped() -> Option<u64> {
     devices.map(|(_, columns)| columns.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
-/// Sets TCP's congestion control for the namespace. Returns what the route has to say besides.
-fn congestion_control(name: &str, only: bool) -> Result<String, LabError> {
+/// Fails where this kernel does not have that congestion control, in whichever namespace.
+pub fn check_congestion_control(name: &str) -> Result<(), LabError> {
     let available =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    if !available.split_whitespace().any(|known| known == name) {
-        let available = available.trim().to_owned();
-        return Err(LabError::NoCongestionControl { name: name.to_owned(), available });
+    if available.split_whitespace().any(|known| known == name) {
+        return Ok(());
     }
+    Err(LabError::NoCongestionControl { name: name.to_owned(), available: available.trim().to_owned() })
+}
+
+/// Sets TCP's congestion control for the namespace. Returns what the route has to say besides.
+fn congestion_control(name: &str, only: bool) -> Result<String, LabError> {
+    check_congestion_control(name)?;
     if only {
         return Ok(format!(" congctl lock {name}"));
     }

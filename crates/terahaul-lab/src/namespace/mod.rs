@@ -16,6 +16,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+pub use device::check_congestion_control;
 pub use privileges::{become_root_of_a_user_namespace, in_a_user_namespace, may_make_namespaces};
 
 pub(crate) use device::Tun;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limit::{loss, most_through, most_with_loss, queue};
+use super::limit::{loses_by_itself, loss, most_through, most_with_loss, queue};
 use super::text::{bits, bytes, milliseconds, percent, span};
 use super::{Buffer, Limit, Measurements, Transferred, find_limit};
 use crate::work::Direction;
@@ -28,6 +28,9 @@ const LARGE_BUFFER: u64 = 64 << 20;
 const ORDINARY_LINE: f64 = 125e6;
 /// What other programs' one connection carries is worth a word when it is less than this share.
 const MUCH_LESS: f64 = 0.6;
+
+/// Less than this share of what UDP carries is not for the line's being full.
+const CLEARLY_LESS: f64 = 0.8;
 
 const BOTH: [Direction; 2] = [Direction::Put, Direction::Get];
 
@@ -97,6 +100,11 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
             }
         }
         Limit::Line => match queue(moved, rtt) {
+            // A thin way back delays what is acknowledged, and TCP with it.
+            Some(queue) if udp_clearly_faster(measured, moved, direction) => format!(
+                "a queue of {} on the way out or back; the line itself carries more",
+                milliseconds(queue)
+            ),
             Some(queue) => {
                 format!("the line, which is full: a queue of {} stands before it", milliseconds(queue))
             }
@@ -113,6 +121,12 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
         (false, false) => "",
     };
     format!("{what}{over}: {why}")
+}
+
+/// Whether UDP carries so much more than this that the line was not full of it.
+fn udp_clearly_faster(measured: &Measurements, moved: &Transferred, direction: Direction) -> bool {
+    let udp = measured.faster_udp(direction).filter(|_| !moved.udp);
+    udp.is_some_and(|udp| moved.bytes_per_second < CLEARLY_LESS * udp.bytes_per_second)
 }
 
 /// Whether the data channels were sent by BBR, which only much loss holds up.
@@ -187,7 +201,9 @@ impl Advice {
                 Self::set(&mut self.sysctl_here, BBR.into());
             }
             Limit::Loss => {
-                self.say(format!("Use BBR at the depot, which is what sends then; until then, {meanwhile}"));
+                self.say(format!(
+                    "Use BBR at the depot, which is what sends then, unless it does so already; until then, {meanwhile}"
+                ));
                 Self::set(&mut self.sysctl_there, BBR.into());
             }
             Limit::Line => {}
@@ -339,7 +355,7 @@ fn one_connection(measured: &Measurements, moved: &Transferred) -> Option<f64> {
     let through = most_through(measured.here.send_buffer?.most, 1, rtt);
     // A route may have another law than the rest.
     let law = moved.congestion_control.as_ref().unwrap_or(&measured.here.congestion_control);
-    let takes_loss_for_congestion = !law.starts_with("bbr") && queue(moved, rtt).is_none();
+    let takes_loss_for_congestion = !law.starts_with("bbr") && !loses_by_itself(moved, rtt);
     let despite_loss = loss(moved, rtt)
         .filter(|loss| takes_loss_for_congestion && *loss > 1e-4)
         .map(|loss| most_with_loss(loss, 1, rtt));
@@ -402,6 +418,17 @@ mod tests {
         let mut without = long_path();
         without.here.congestion_controls.pop();
         assert!(advise(&without).recommendations.join("\n").contains("modprobe tcp_bbr"));
+    }
+
+    /// Which law the depot sends by is not known here.
+    #[test]
+    fn a_depot_is_not_said_to_be_without_bbr() {
+        let mut down = long_path();
+        let received = Transferred { resent: None, disordered: Some(0.15), ..down.tcp.up.take().unwrap() };
+        down.tcp.down = Some(Transferred { congestion_control: None, ..received });
+        let advice = advise(&down);
+        assert!(advice.recommendations.join("\n").contains("unless it does so already"), "{advice:?}");
+        assert_eq!((advice.sysctl_here, advice.sysctl_there), (vec![], vec![BBR.to_owned()]));
     }
 
     #[test]
@@ -501,6 +528,21 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn a_line_that_carries_clearly_more_over_udp_is_not_said_to_be_full() {
+        let full = |udp| {
+            let mut measured = over_udp(udp);
+            let up = measured.tcp.up.as_mut().unwrap();
+            (up.bytes_per_second, up.loaded_rtt) = (15e6, Some(0.222));
+            advise(&measured).findings[0].clone()
+        };
+        assert_eq!(
+            full(23e6),
+            "Sending over TCP: a queue of 122 ms on the way out or back; the line itself carries more"
+        );
+        assert!(full(16e6).contains("the line, which is full"), "{}", full(16e6));
     }
 
     #[test]

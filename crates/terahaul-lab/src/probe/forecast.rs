@@ -21,6 +21,8 @@ pub struct Forecast {
     pub seconds: f64,
     /// Whether the files' number decides, rather than their size.
     pub files_decide: bool,
+    /// Whether it may be less: the path carries what was measured at least.
+    pub at_most: bool,
 }
 
 /// For `size` bytes in `files` files in this direction, of which `moved` tells. Files are opened while
@@ -35,7 +37,7 @@ pub fn forecast(
     let bytes = size as f64 / sustained(measured, moved, direction);
     let opening = files as f64 / FILES_PER_SECOND;
     let seconds = around(measured, moved) + bytes.max(opening);
-    Forecast { size, files, seconds, files_decide: opening > bytes }
+    Forecast { size, files, seconds, files_decide: opening > bytes, at_most: moved.at_least }
 }
 
 /// What lasts: a disk may be slower than the network, and a cache in front of it hides that for a while.
@@ -72,6 +74,15 @@ mod tests {
         assert!((large.seconds - 10_000.0).abs() < 2.0 && !large.files_decide, "{large:?}");
         let small = forecast(&path(0.1), &rate(100e6), Direction::Put, 1000, 1);
         assert!((1.0..1.2).contains(&small.seconds), "{small:?}");
+    }
+
+    #[test]
+    fn of_a_path_that_carries_so_much_at_least_it_is_the_most() {
+        let at_most = |moved| forecast(&path(0.1), &moved, Direction::Put, 1_000_000_000, 1).at_most;
+        assert_eq!(
+            (at_most(rate(100e6)), at_most(Transferred { at_least: true, ..rate(100e6) })),
+            (false, true)
+        );
     }
 
     #[test]

@@ -115,8 +115,17 @@ pub(super) fn queue(moved: &Transferred, rtt: f64) -> Option<f64> {
     moved.loaded_rtt.map(|loaded| loaded - rtt).filter(|queue| *queue > 0.2 * rtt + 0.003)
 }
 
+/// Whether it is the transfer that makes the line lose packets: in a queue that stands there, or in one that connections
+/// overrun as they get going.
+pub(super) fn loses_by_itself(moved: &Transferred, rtt: f64) -> bool {
+    moved.at_least || queue(moved, rtt).is_some()
+}
+
 /// A law that models the path is not slowed by loss alone until there is much of it.
 fn loss_limits(measured: &Measurements, moved: &Transferred, rtt: f64) -> bool {
+    if loses_by_itself(moved, rtt) {
+        return false;
+    }
     let Some(loss) = loss(moved, rtt).filter(|loss| *loss > SMALL_LOSS) else { return false };
     // Of receiving, only the depot knows which law it sends by.
     let law =
@@ -229,6 +238,23 @@ mod tests {
         assert_eq!(limit(0.1, "bbr", &full), Limit::Line);
         let empty = Transferred { loaded_rtt: Some(0.101), ..full };
         assert_eq!(limit(0.1, "bbr", &empty), Limit::Loss);
+    }
+
+    /// Little was sent on a thin way out and came back at once on a wide one, whose queue was overrun.
+    #[test]
+    fn connections_that_have_not_got_going_are_not_said_to_be_slowed_by_loss() {
+        let going = Transferred {
+            resent: None,
+            disordered: Some(0.05),
+            window_full: None,
+            buffer_full: None,
+            behind: None,
+            loaded_rtt: Some(0.031),
+            ..sent(8.3e6)
+        };
+        let limit = |moved: &Transferred| find_limit(&measured(0.03, here("bbr")), moved, Direction::Get);
+        assert_eq!(limit(&going), Limit::Loss);
+        assert_eq!(limit(&Transferred { at_least: true, ..going }), Limit::Line);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) struct Processors {
 }
 
 /// A transfer that moved for less than this, in seconds, tells a lower bound.
-const SHORT: f64 = 0.5;
+const SHORT: f64 = 1.0;
 /// The same in round trips: connections double what they carry in each of their first.
 const SHORT_ROUND_TRIPS: f64 = 12.0;
 
@@ -104,9 +104,18 @@ pub(super) fn summarise(
         });
         over_tcp.or(sample.over_udp.zip(content).map(|(arrived, content)| (arrived as f64 * content) as u64))
     };
-    // A connection that came and went between two readings is in the engine's count alone.
-    let complete = counted(all).is_some_and(|counted| counted > all.moved / 2);
-    let bytes = |sample: &Sample| counted(sample).filter(|_| complete).unwrap_or(sample.moved);
+    // What was given to a socket may never have left its buffer.
+    let arrived = |sample: &Sample| match direction {
+        Direction::Put => sample.durable,
+        Direction::Get => sample.moved,
+    };
+    // A connection that came and went between two readings is in what arrived alone.
+    let unseen = counted(all).is_some_and(|counted| counted < arrived(all) / 2);
+    let bytes = |sample: &Sample| match counted(sample) {
+        Some(_) if unseen => arrived(sample),
+        Some(counted) => counted,
+        None => sample.moved,
+    };
     // The engine counts whole blocks: the kernel may have had most of a short transfer by then. What it counts before
     // is what opening took.
     let moves = |sample: &Sample| sample.moved > 0 || bytes(sample) > bytes(all) / WORDS;
@@ -116,9 +125,9 @@ pub(super) fn summarise(
     // What came too late for that tells more than nothing.
     let last = moving.iter().find(|sample| sample.at >= until && bytes(sample) > bytes(first)).unwrap_or(all);
     let middle = moving.iter().find(|sample| sample.at >= (first.at + last.at) / 2.0)?;
-    // What was over by then but for its last words has no second half.
+    // What was over by then but for its last words has no second half, nor has what becomes durable at once.
     let since = |sample: &Sample| bytes(last).saturating_sub(bytes(sample));
-    let from = if since(middle) > since(first) / WORDS { middle } else { first };
+    let from = if !unseen && since(middle) > since(first) / WORDS { middle } else { first };
     let seconds = last.at - from.at;
     if seconds <= 0.0 || bytes(last) <= bytes(from) {
         return None;
@@ -140,7 +149,7 @@ pub(super) fn summarise(
     Some(Transferred {
         bytes_per_second: rate,
         delay: (from.at - bytes(from) as f64 / rate).max(0.0),
-        at_least: last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
+        at_least: unseen || last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
         // There are none yet in the first, and perhaps none any more in the last.
         channels: samples.iter().map(|sample| sample.channels).max().unwrap_or(0),
         udp: last.over_udp.is_some(),
@@ -289,6 +298,39 @@ mod tests {
             assert!((sent.bytes_per_second - 10e6).abs() < 1e3 && sent.resent.is_none(), "{sent:?}");
             assert!(sent.udp, "{sent:?}");
         }
+    }
+
+    /// A quota ends it when the sockets' buffers have taken far more than the line has carried.
+    #[test]
+    fn what_ends_early_tells_what_arrived_and_not_what_buffers_took() {
+        let read = |number: u32| {
+            let at = f64::from(number) / 40.0;
+            let delivered = ((at - 0.1).max(0.0) * 2.5e6) as u64;
+            let tcp = Some(Tcp { delivered, ..Tcp::default() });
+            Sample { at, moved: if at < 0.1 { 0 } else { 5_000_000 }, tcp, ..Sample::default() }
+        };
+        let mut samples: Vec<Sample> = (0..=24).map(read).collect();
+        let sent = summarise(&samples, Direction::Put, 0.02, 0.6).unwrap();
+        assert!(sent.at_least && (2.4e6..2.6e6).contains(&sent.bytes_per_second), "{sent:?}");
+        samples.iter_mut().for_each(|sample| sample.over_udp = sample.tcp.take().map(|tcp| tcp.delivered));
+        let sent = summarise(&samples, Direction::Put, 0.02, 0.6).unwrap();
+        assert!((2.4e6..2.6e6).contains(&sent.bytes_per_second), "{sent:?}");
+    }
+
+    #[test]
+    fn connections_that_came_and_went_unseen_count_with_what_was_durable_by_then() {
+        let read = |(at, moved, durable)| Sample {
+            at,
+            moved,
+            durable,
+            tcp: Some(Tcp::default()),
+            ..Sample::default()
+        };
+        let samples =
+            [(0.0, 0, 0), (0.02, 1_000_000, 0), (0.045, 1_000_000, 0), (0.07, 1_000_000, 1_000_000)]
+                .map(read);
+        let sent = summarise(&samples, Direction::Put, 0.0, 0.02).unwrap();
+        assert!(sent.at_least && (sent.bytes_per_second - 1e6 / 0.07).abs() < 1.0, "{sent:?}");
     }
 
     #[test]

@@ -33,14 +33,14 @@ pub fn percent(share: f64) -> String {
 
 /// `2 h 25 min`, `3 min 20 s`, `11 s`, `4 days 3 h`: as exact as a forecast can be.
 pub fn span(seconds: f64) -> String {
-    const DAY: u64 = 86_400;
-    let whole = seconds.round() as u64;
-    match whole {
+    let [whole, minutes, hours] = [1.0, 60.0, 3600.0].map(|unit| (seconds / unit).round() as u64);
+    match (whole, minutes / 60, hours / 24) {
         _ if seconds < 9.5 => format!("{seconds:.1} s"),
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        3600..DAY => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-        _ => format!("{} days {} h", whole / DAY, whole % DAY / 3600),
+        (0..60, ..) => format!("{whole} s"),
+        (60..3600, ..) => format!("{} min {} s", whole / 60, whole % 60),
+        (_, hours @ 0..24, _) => format!("{hours} h {} min", minutes % 60),
+        (.., 1) => format!("1 day {} h", hours % 24),
+        (.., days) => format!("{days} days {} h", hours % 24),
     }
 }
 
@@ -72,6 +72,14 @@ mod tests {
         assert_eq!(
             [span(3.94), span(11.4), span(725.0), span(8_700.0), span(356_400.0)],
             ["3.9 s", "11 s", "12 min 5 s", "2 h 25 min", "4 days 3 h"]
+        );
+    }
+
+    #[test]
+    fn spans_are_rounded_and_not_cut_down() {
+        assert_eq!(
+            [span(59.7), span(3_599.8), span(7_259.0), span(86_395.0), span(89_880.0), span(171_000.0)],
+            ["1 min 0 s", "1 h 0 min", "2 h 1 min", "1 day 0 h", "1 day 1 h", "2 days 0 h"]
         );
     }
 }

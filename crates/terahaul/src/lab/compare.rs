@@ -11,8 +11,10 @@ use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use terahaul_lab::compare::{Cell, CompareError, NamedPath, News, Outcome, Plan, Results, Run, compare};
+use terahaul_lab::namespace::check_congestion_control;
 use terahaul_lab::path::ready;
 use terahaul_lab::peer::{self, Availability};
+use terahaul_lab::probe::span;
 use terahaul_lab::report;
 use terahaul_lab::work::{Direction, WorkSpec};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -140,6 +142,8 @@ pub fn report(args: &ReportArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn plan(args: CompareArgs, terahaul: PathBuf) -> Result<Plan, Failure> {
+    // Better known now than when a path with it is made, after everything else was measured.
+    args.cc.iter().try_for_each(|name| check_congestion_control(name)).map_err(|error| failure(&error))?;
     let mut paths = Vec::new();
     for path in args.path {
         if args.cc.is_empty() {
@@ -228,12 +232,11 @@ fn say_plan(plan: &Plan, output: &Output) -> Result<(), Failure> {
     }
     let works: Vec<String> = plan.works.iter().map(ToString::to_string).collect();
     text += &format!("work {}; files in {}\n", works.join(", "), plan.scratch.display());
-    let longest = plan.most_runs() * plan.limit.as_secs();
+    let limit = plan.limit.as_secs_f64();
     text += &format!(
-        "{} runs at most, warm-ups included; none longer than {} s, so {:.1} hours at most",
+        "{} runs at most, warm-ups included; none longer than {limit} s, so {} at most",
         plan.most_runs(),
-        plan.limit.as_secs(),
-        longest as f64 / 3600.0
+        span(plan.most_runs() as f64 * limit)
     );
     let paths: Vec<_> =
         plan.paths.iter().map(|path| json!({ "name": path.name, "spec": path.spec })).collect();

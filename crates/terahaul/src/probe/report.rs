@@ -27,7 +27,7 @@ pub struct Report<'a> {
 }
 
 /// Columns in front of figures.
-const WIDTH: usize = 18;
+const WIDTH: usize = 21;
 
 impl Report<'_> {
     /// All of it.
@@ -54,9 +54,9 @@ impl Report<'_> {
         let mut rows = Vec::new();
         for (name, what, moved) in [
             ("to the depot", "up", &tcp.up),
-            ("  over UDP", "udp_up", &udp.up),
+            ("to the depot, UDP", "udp_up", &udp.up),
             ("from the depot", "down", &tcp.down),
-            ("  over UDP", "udp_down", &udp.down),
+            ("from the depot, UDP", "udp_down", &udp.down),
         ] {
             match moved {
                 Some(moved) => rows.push((name, direction(moved))),
@@ -96,11 +96,11 @@ impl Report<'_> {
             return Vec::new();
         }
         let mut lines =
-            vec![String::new(), format!("How long it takes{:>25}{:>18}", "to the depot", "from the depot")];
+            vec![String::new(), format!("How long it takes{:>35}{:>22}", "to the depot", "from the depot")];
         for (up, down) in self.forecasts {
             let Some(any) = up.or(*down) else { continue };
-            let [up, down] = [up, down].map(|time| time.map_or("?".into(), |time| span(time.seconds)));
-            lines.push(format!("  {:<28}{up:>12}{down:>18}", amount(&any)));
+            let [up, down] = [up, down].map(|time| time.map_or("?".into(), |time| duration(&time)));
+            lines.push(format!("  {:<28}{up:>22}{down:>22}", amount(&any)));
         }
         lines
     }
@@ -160,6 +160,12 @@ fn direction(moved: &Transferred) -> String {
         text += &format!(", round trip {} meanwhile", milliseconds(loaded));
     }
     text
+}
+
+/// `2 h 21 min`, `at most 2 h 21 min`.
+fn duration(forecast: &Forecast) -> String {
+    let most = if forecast.at_most { "at most " } else { "" };
+    format!("{most}{}", span(forecast.seconds))
 }
 
 /// `1 TB in 1 file`.
@@ -225,13 +231,44 @@ mod tests {
         let text = report.text();
         for part in [
             "depot.example:8750: round trip 100 ms, jitter 0.10 ms",
-            "to the depot      943 Mbit/s over 8 channels, 9.0 % sent again, round trip 180",
-            "  over UDP        8.00 Mbit/s over 2 channels",
-            "from the depot    not measured: the token may not receive",
-            "  over UDP        not measured: UDP does not get through",
-            "disk here         not measured: name a folder with --dir",
+            "to the depot         943 Mbit/s over 8 channels, 9.0 % sent again, round trip\n",
+            "to the depot, UDP    8.00 Mbit/s over 2 channels",
+            "from the depot       not measured: the token may not receive",
+            "from the depot, UDP  not measured: UDP does not get through",
+            "disk here            not measured: name a folder with --dir",
             "Sending: the line, which is full: a queue of 80.0 ms",
-            "1 TB in 1 file                2 h 21 min                 ?",
+            "1 TB in 1 file                          2 h 21 min                     ?",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "wider than a terminal:\n{text}");
+    }
+
+    /// Where only UDP was measured, two rows looked the same.
+    #[test]
+    fn rows_say_which_way_they_are_and_a_rate_that_is_a_lower_bound_makes_times_upper_ones() {
+        let moved = |bytes_per_second| {
+            Some(Transferred { bytes_per_second, at_least: true, udp: true, ..Transferred::default() })
+        };
+        let measured =
+            Measurements { udp: Directions { up: moved(2e6), down: moved(1e6) }, ..Measurements::default() };
+        let time = |direction| {
+            measured
+                .fastest(direction)
+                .map(|moved| forecast(&measured, moved, direction, 1_000_000_000_000, 1))
+        };
+        let report = Report {
+            place: "depot.example:8750".into(),
+            measured: &measured,
+            not_measured: &[],
+            advice: &advise(&measured),
+            forecasts: &[(time(Direction::Put), time(Direction::Get))],
+        };
+        let text = report.text();
+        for part in [
+            "to the depot, UDP    at least 16.0 Mbit/s",
+            "from the depot, UDP  at least 8.00 Mbit/s",
+            "1 TB in 1 file                 at most 5 days 19 h  at most 11 days 14 h",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

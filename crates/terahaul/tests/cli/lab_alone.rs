@@ -99,6 +99,18 @@ fn reports_are_made_again_from_results() {
 }
 
 #[test]
+fn a_dry_run_says_how_long_it_can_take_and_notices_a_congestion_control_that_is_not_there() {
+    let home = tempfile::tempdir().unwrap();
+    let compare = "compare --path lan --work file:1MB --with scp,terahaul --runs 1 --cut-after 10 --dry-run";
+    let compare: Vec<&str> = compare.split(' ').collect();
+    let ran = lab(home.path(), &compare);
+    assert!(ran.code == 0 && ran.stdout.contains("8 runs at most"), "{} {}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("none longer than 10 s, so 1 min 20 s at most"), "{}", ran.stdout);
+    let ran = lab(home.path(), &[&compare[..], &["--cc", "nosuch"]].concat());
+    assert!(ran.code == 2 && ran.stderr.contains("'nosuch'"), "{} {}", ran.code, ran.stderr);
+}
+
+#[test]
 fn a_folder_for_results_may_have_any_name() {
     let home = tempfile::tempdir().unwrap();
     let mut command = terahaul(home.path());

@@ -14,7 +14,6 @@ use terahaul_wire::{Batch, Failed};
 use super::gauge::Gauge;
 use super::{FIRST_BYTES, Plan, TICK, uncompressed};
 use crate::probe::Transferred;
-use crate::probe::samples::summarise;
 use crate::work::Direction;
 
 /// Receives `transfer` for the planned time, or until it has all arrived, and keeps nothing. `None` if nothing came.
@@ -54,10 +53,9 @@ pub async fn download(
         Some(received) => received.map(|_| Some((watch.progress().total.0, seconds)))?,
         None => None,
     };
-    let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
-    let (bytes, seconds_of_all) = whole.unzip();
-    let moved = summarise(&readings.samples, Direction::Get, plan.rtt, seconds);
-    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, ..moved }))
+    let moved = readings.transferred(Direction::Get, plan.rtt, seconds);
+    let (bytes, seconds) = whole.unzip();
+    Ok(moved.map(|moved| Transferred { bytes, seconds, ..moved }))
 }
 
 /// Takes what comes.

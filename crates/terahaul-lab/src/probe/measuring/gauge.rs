@@ -11,7 +11,9 @@ use terahaul_net::client::Progress;
 use super::connects::connect_once;
 use super::processors;
 use super::tcp_info::Connections;
-use crate::probe::samples::Sample;
+use crate::probe::Transferred;
+use crate::probe::samples::{Sample, summarise};
+use crate::work::Direction;
 
 /// Between two readings.
 const EACH: Duration = Duration::from_millis(25);
@@ -30,7 +32,7 @@ pub(super) struct Gauge {
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
-    pub samples: Vec<Sample>,
+    samples: Vec<Sample>,
     /// When a connection was begun, and the seconds that it took.
     connects: Vec<(f64, f64)>,
 }
@@ -109,9 +111,17 @@ impl Drop for Gauge {
 }
 
 impl Readings {
+    /// What they say about a transfer that had until then. `None` where nothing moved.
+    pub fn transferred(&self, direction: Direction, rtt: f64, until: f64) -> Option<Transferred> {
+        let moved = summarise(&self.samples, direction, rtt, until)?;
+        let loaded_rtt = self.loaded_rtt(until / 2.0, until);
+        // What was over before two connections could be made in it has hardly got going.
+        Some(Transferred { loaded_rtt, at_least: moved.at_least || loaded_rtt.is_none(), ..moved })
+    }
+
     /// The median round trip between two times; `None` of fewer than two. A queue delays every connection, a lost packet the
     /// one whose first it was.
-    pub fn loaded_rtt(&self, from: f64, until: f64) -> Option<f64> {
+    fn loaded_rtt(&self, from: f64, until: f64) -> Option<f64> {
         let within = |at: f64| at >= from && at <= until;
         let mut taken: Vec<f64> =
             self.connects.iter().filter(|(at, _)| within(*at)).map(|(_, seconds)| *seconds).collect();
@@ -136,6 +146,21 @@ mod tests {
         assert_eq!(loaded_rtt(&[0.1, 1.108]), Some(0.1));
         assert_eq!(loaded_rtt(&[1.108, 0.1, 1.11]), Some(0.1));
         assert_eq!(loaded_rtt(&[1.108]), None);
+    }
+
+    #[test]
+    fn what_was_over_before_two_connections_could_be_made_is_a_lower_bound() {
+        let samples = (0..=60u32).map(|number| Sample {
+            at: f64::from(number) / 40.0,
+            moved: u64::from(number) * 1_000_000,
+            ..Sample::default()
+        });
+        let mut readings = Readings { samples: samples.collect(), connects: vec![(0.0, 0.03), (1.2, 0.03)] };
+        let received = readings.transferred(Direction::Get, 0.03, 1.5).unwrap();
+        assert_eq!((received.at_least, received.loaded_rtt), (true, None));
+        readings.connects.push((0.8, 0.05));
+        let received = readings.transferred(Direction::Get, 0.03, 1.5).unwrap();
+        assert_eq!((received.at_least, received.loaded_rtt), (false, Some(0.03)));
     }
 
     #[test]

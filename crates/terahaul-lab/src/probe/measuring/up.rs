@@ -12,7 +12,6 @@ use terahaul_wire::Batch;
 use super::gauge::Gauge;
 use super::{FIRST_BYTES, MOST_BYTES, Plan, TICK, uncompressed};
 use crate::probe::Transferred;
-use crate::probe::samples::summarise;
 use crate::probe::supply::Supply;
 use crate::terabyte::Generator;
 use crate::work::Direction;
@@ -85,9 +84,8 @@ impl Upload {
             Err(error) => return Err(error),
         };
         let (bytes, seconds) = complete.then_some((self.sending.progress().total.0, seconds)).unzip();
-        let moved = summarise(&readings.samples, Direction::Put, self.plan.rtt, until).map(|moved| {
-            Transferred { bytes, seconds, loaded_rtt: readings.loaded_rtt(until / 2.0, until), ..moved }
-        });
+        let moved = readings.transferred(Direction::Put, self.plan.rtt, until);
+        let moved = moved.map(|moved| Transferred { bytes, seconds, ..moved });
         Ok(Uploaded { moved, complete, cut_short })
     }
 
