@@ -7,7 +7,7 @@ use std::path::Path;
 use terahaul_store::make_private_folders;
 
 use crate::DepotError;
-use crate::private::{check_own, keep_from_writing, keep_private};
+use crate::private::{claim, keep_private};
 
 /// Held while a depot uses its data folder; the system lets go of it when the process ends, however it ends.
 pub(crate) struct DataLock {
@@ -19,8 +19,7 @@ impl DataLock {
     pub fn take(data: &Path) -> Result<Self, DepotError> {
         let shown = data.display();
         make_private_folders(data).map_err(DepotError::io(format!("making {shown}")))?;
-        check_own(data)?;
-        keep_from_writing(data)?;
+        claim(data)?;
         // Also where others may look into a folder that was there before: who can open the lock could hold it.
         let path = data.join("depot.lock");
         keep_private(&path);

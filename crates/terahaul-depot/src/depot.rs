@@ -17,7 +17,7 @@ use crate::db::Database;
 use crate::keys::{Keys, random};
 use crate::places::Places;
 use crate::private::keep_from_writing;
-use crate::transfer::{Registry, recover, sweep};
+use crate::transfer::{Registry, Unmarked, recover, sweep};
 use crate::{DepotError, blocking};
 
 /// A depot: transfers, tokens and the page, behind HTTP and native sessions alike. Cheap to clone.
@@ -44,6 +44,7 @@ pub(crate) struct Inner {
     /// Of transfers in use.
     pub transfers_in_use: Arc<Semaphore>,
     pub data_watch: DataWatch,
+    pub unmarked: Arc<Unmarked>,
     pub was_known: bool,
     links: RwLock<LinkBase>,
     lock: Mutex<Option<DataLock>>,
@@ -94,6 +95,7 @@ impl Depot {
             links: RwLock::default(),
             // Behind the lock and the database, which are open.
             data_watch: DataWatch::of(&config.data),
+            unmarked: Arc::default(),
             was_known: is_known,
             config,
             started: Instant::now(),

@@ -168,7 +168,7 @@ pub enum DepotError {
     )]
     NotOwn { path: PathBuf, owner: u32 },
     #[error(
-        "others may make files in {}: give the depot a folder of its own with --data, or take that from them (chmod go-w)",
+        "others may make files in {}, and it has more in it than a depot: make a folder for the depot in it, move what is the depot's there, if anything is, and name that with --data",
         .0.display()
     )]
     Shared(PathBuf),

@@ -15,30 +15,51 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// What of a data folder decides what the depot trusts.
-const TRUSTED: [&str; 9] = [
-    ".",
+const TRUSTED: [&str; 13] = [
     "depot.lock",
     "depot.db",
     "depot.db-wal",
+    "depot.db-shm",
+    "owner-token",
     "keys",
     "keys/depot.secret",
     "keys/signing.seed",
     "keys/tls-cert.pem",
     "keys/tls-key.pem",
+    "store",
+    "store/incoming",
+    "store/published",
 ];
 
-/// Refuses a data folder of which something belongs to another user than the depot's or root: who made it before, where anybody could, has
-/// chosen what the depot trusts, and can exchange it at any time. Of a link both the link's owner and that of what it leads to count.
-pub(crate) fn check_own(data: &Path) -> Result<(), DepotError> {
+/// Makes a data folder the depot's alone, as far as it can. Refuses one of which something belongs to another user than the depot's or root:
+/// who made it before, where anybody could, has chosen what the depot trusts, and can exchange it at any time. Of a link both the link's
+/// owner and that of what it leads to count.
+pub(crate) fn claim(data: &Path) -> Result<(), DepotError> {
+    // Before anything is looked at, which is there to stay then.
+    keep_from_writing(data)?;
+    check_own(data)?;
+    // Of keys that others could write until now, once more.
+    keep_folder_private(&data.join("keys"));
+    check_own(data)
+}
+
+fn check_own(data: &Path) -> Result<(), DepotError> {
     let user = rustix::process::geteuid().as_raw();
-    for path in TRUSTED.iter().map(|name| if *name == "." { data.to_owned() } else { data.join(name) }) {
+    for path in std::iter::once(data.to_owned()).chain(TRUSTED.iter().map(|name| data.join(name))) {
         let found = [path.symlink_metadata(), path.metadata()];
-        let owners = found.iter().flatten().map(MetadataExt::uid);
-        if let Some(owner) = owners.into_iter().find(|owner| ![user, 0].contains(owner)) {
+        let mut owners = found.iter().flatten().map(MetadataExt::uid);
+        if let Some(owner) = owners.find(|owner| ![user, 0].contains(owner) && !is_shown_for_us(data, *owner))
+        {
             return Err(DepotError::NotOwn { path, owner });
         }
     }
     Ok(())
+}
+
+/// Whether the file system shows this owner for whatever the depot makes, as a server does that lets nobody be root, or a mount that knows
+/// no owners.
+fn is_shown_for_us(data: &Path, owner: u32) -> bool {
+    tempfile::tempfile_in(data).and_then(|made| made.metadata()).is_ok_and(|made| made.uid() == owner)
 }
 
 /// Takes a file or folder away from everyone but its owner, where there is one. Somebody else's cannot be, and is no reason not to start.
@@ -60,16 +81,17 @@ pub(crate) fn keep_from_writing(folder: &Path) -> Result<(), DepotError> {
     let Ok(found) = folder.metadata() else { return Ok(()) };
     let mode = found.permissions().mode();
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    let is_shared = if is_own {
-        mode & STICKY != 0 && mode & OTHERS_WRITE != 0 && !is_a_depots(folder)
-    } else {
-        mode & 0o002 != 0
-    };
-    if is_shared {
+    let is_open = if is_own { mode & STICKY != 0 && mode & OTHERS_WRITE != 0 } else { mode & 0o002 != 0 };
+    if is_open && !is_a_depots(folder) {
         return Err(DepotError::Shared(folder.to_owned()));
     }
     if is_own {
         take_away(folder, OTHERS_WRITE, "go-w");
+    } else if is_open {
+        let folder = folder.display();
+        tracing::warn!(
+            "everybody may make files in {folder}, which belongs to root: run chown on it, for the depot's user"
+        );
     }
     Ok(())
 }
@@ -176,10 +198,12 @@ mod tests {
         }
         let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
         fs::set_permissions(target.path(), Permissions::from_mode(0o644)).unwrap();
-        for name in [".", "depot.lock", "keys", "keys/signing.seed"] {
+        for name in [".", "depot.lock", "keys", "keys/signing.seed", "store"] {
             let data = folder.path().join("data");
             let path = if name == "." { data.clone() } else { data.join(name) };
-            fs::create_dir_all(data.join("keys")).unwrap();
+            for folder in ["keys", "store"] {
+                fs::create_dir_all(data.join(folder)).unwrap();
+            }
             match name {
                 "depot.lock" => std::os::unix::fs::symlink(target.path(), &path).unwrap(),
                 "keys/signing.seed" => fs::write(&path, [0; 32]).unwrap(),

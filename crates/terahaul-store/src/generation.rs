@@ -5,10 +5,11 @@ use std::io::{self, IoSlice};
 use crate::StorePlace::Incoming;
 use crate::{FlatFile, Folders};
 
-/// In the folder of what is being received, so that whoever copies that copies this.
-const NAME: &str = "generation";
+/// In the folder of what is being received, so that whoever copies that copies this; before all objects where that goes by name, as nothing in
+/// a copy should be older than it says.
+const NAME: &str = "0-generation";
 /// What it is written to before.
-const NEW: &str = "generation.new";
+const NEW: &str = "0-generation.new";
 /// The digits of the largest number.
 const MOST: usize = 20;
 

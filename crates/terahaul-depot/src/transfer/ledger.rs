@@ -7,6 +7,7 @@ use terahaul_core::{BlockNumber, BlockProof, BlockShape, TransferId};
 use terahaul_store::{Inbound, Ledger, LedgerError};
 use tokio::runtime::Handle;
 
+use super::Unmarked;
 use crate::blocking;
 use crate::db::{self, Database};
 
@@ -14,14 +15,15 @@ use crate::db::{self, Database};
 pub(super) struct DbLedger {
     id: TransferId,
     db: Database,
+    unmarked: Arc<Unmarked>,
     runtime: Handle,
     /// Knows the blocks' lengths. Set right after the receiver is made.
     inbound: OnceLock<Weak<Inbound>>,
 }
 
 impl DbLedger {
-    pub fn new(id: TransferId, db: Database) -> Self {
-        Self { id, db, runtime: Handle::current(), inbound: OnceLock::new() }
+    pub fn new(id: TransferId, db: Database, unmarked: Arc<Unmarked>) -> Self {
+        Self { id, db, unmarked, runtime: Handle::current(), inbound: OnceLock::new() }
     }
 
     pub fn set_inbound(&self, inbound: &Arc<Inbound>) {
@@ -55,6 +57,8 @@ impl Ledger for DbLedger {
         });
         drop(inbound);
         let (db, id) = (self.db.clone(), self.id);
+        // Before: what is copied once that is marked has the blocks, as they are durable already.
+        self.unmarked.handle_recorded();
         self.wait("written", async move { db.record_blocks(id, &proven).await })
     }
 
@@ -73,7 +77,7 @@ mod tests {
     async fn a_database_without_room_is_a_full_disk() {
         let home = tempfile::tempdir().unwrap();
         let db = Database::open(&home.path().join("depot.db")).await.unwrap();
-        let ledger = DbLedger::new(TransferId([1; 16]), db.clone());
+        let ledger = DbLedger::new(TransferId([1; 16]), db.clone(), Arc::default());
         let recorded = blocking::run(move || ledger.wait("written", async move { db.overfill().await }));
         let error = recorded.await.unwrap().unwrap_err();
         assert!(error.is_full(), "{error}");

@@ -194,7 +194,7 @@ impl Depot {
             let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
             self.inner.db.forget_blocks(id, &runs, len_of, receiver.void_bytes().0).await?;
         }
-        let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
+        let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone(), Arc::clone(&self.inner.unmarked)));
         let sink = Arc::new(FlatSink::new(Arc::clone(&flat)));
         let inbound = Inbound::start(receiver, sink, Arc::clone(&ledger) as _);
         let inbound = Arc::new(inbound.map_err(DepotError::io("starting a thread"))?);

@@ -47,6 +47,7 @@ pub use extents::Extents;
 pub use failures::Failure;
 pub(crate) use failures::NamedFailures;
 pub use finish::Finished;
+pub(crate) use generation::Unmarked;
 pub use info::TransferInfo;
 pub use live::Live;
 pub use manifest_reader::{ManifestBatch, ManifestReader};

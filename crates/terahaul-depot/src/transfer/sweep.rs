@@ -45,7 +45,7 @@ impl Depot {
         }
         // Before it is dropped from memory, which alone knows that it is sent.
         self.keep_what_is_sent().await;
-        self.raise_generation_of_what_is_sent().await;
+        self.raise_generation().await;
         self.inner.registry.drop_idle().await;
         self.remove_unmarked().await;
         let is_trusted = self.inner.started.elapsed() >= self.inner.config.trusts_clock_after;
