@@ -18,6 +18,11 @@ pub enum WorkError {
         "{0} has no linux-source-*.tar.xz, which the tree is made from: apt-get install linux-source, or give a folder as tree:FOLDER"
     )]
     NoLinuxSource(PathBuf),
+    /// The source could be another's choice.
+    #[error(
+        "{0} belongs to another user, or others may write it: set XDG_CACHE_HOME to a folder of your own, or take that from them (chmod go-w)"
+    )]
+    NotOwn(PathBuf),
     /// The archive could not be unpacked.
     #[error(
         "{archive} could not be unpacked ({said}): check the free space in {cache}, or install the package again"

@@ -1,6 +1,7 @@
 //! The Linux source tree from Debian's `linux-source` package, unpacked once.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -9,6 +10,8 @@ use super::{WorkError, remove_leftovers};
 use crate::peer::{kill, output_unless};
 
 const SOURCES: &str = "/usr/src";
+/// What a mode lets others than the owner write.
+const OTHERS_WRITE: u32 = 0o022;
 /// Before the number of the process that unpacks.
 const PARTIAL: &str = ".partial-";
 
@@ -18,12 +21,12 @@ pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     let name =
         archive.file_name().unwrap_or_default().to_string_lossy().trim_end_matches(".tar.xz").to_owned();
     let cache = cache_folder();
+    make_own(&cache)?;
     remove_leftovers(&cache, |name| name.rsplit_once(PARTIAL)?.1.parse().ok());
     let tree = cache.join(&name);
     if tree.is_dir() {
         return Ok(tree);
     }
-    fs::create_dir_all(&cache).map_err(WorkError::file("created", &cache))?;
     // Unpacked under another name first: a run that is stopped half-way leaves nothing that looks whole.
     let partial = cache.join(format!("{name}{PARTIAL}{}", std::process::id()));
     fs::create_dir_all(&partial).map_err(WorkError::file("created", &partial))?;
@@ -76,9 +79,57 @@ fn cache_folder() -> PathBuf {
     base.unwrap_or_else(std::env::temp_dir).join("terahaul-lab")
 }
 
+/// Makes a folder that nobody else may put anything into. One that is there may be another user's, above all where the cache is among everybody's
+/// temporary files: what is in it would be taken for the source, and root would unpack where its links lead. Of a link both owners count.
+fn make_own(folder: &Path) -> Result<(), WorkError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(WorkError::file("created", folder))?;
+    let looked = |found: std::io::Result<fs::Metadata>| found.map_err(WorkError::file("looked at", folder));
+    let (named, there) = (looked(folder.symlink_metadata())?, looked(folder.metadata())?);
+    let is_own = |owner| owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if is_own(named.uid()) && is_own(there.uid()) && there.mode() & OTHERS_WRITE == 0 {
+        return Ok(());
+    }
+    Err(WorkError::NotOwn(folder.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
     use super::*;
+
+    /// Another user could have made it first, and chose the tree.
+    #[test]
+    fn a_cache_that_others_may_write_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let [cache, link] = ["base/terahaul-lab", "link"].map(|name| dir.path().join(name));
+        let is_refused = |folder: &Path| match make_own(folder) {
+            Ok(()) => false,
+            Err(refusal) => {
+                let said = refusal.to_string();
+                assert!(said.contains(folder.to_str().unwrap()) && said.contains("XDG_CACHE_HOME"), "{said}");
+                true
+            }
+        };
+        symlink(&cache, &link).unwrap();
+        assert!(!is_refused(&cache) && !is_refused(&link));
+        for (mode, refused) in [(0o777, true), (0o1777, true), (0o770, true), (0o755, false)] {
+            fs::set_permissions(&cache, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!((is_refused(&cache), is_refused(&link)), (refused, refused), "{mode:o}");
+        }
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to others");
+            return;
+        }
+        lchown(&link, Some(12345), None).unwrap();
+        assert!(!is_refused(&cache) && is_refused(&link));
+        lchown(&cache, Some(12345), None).unwrap();
+        assert!(is_refused(&cache));
+    }
 
     #[test]
     fn without_the_package_its_name_is_said() {

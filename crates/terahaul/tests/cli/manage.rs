@@ -1,5 +1,6 @@
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::rig::{Depot, Ran, terahaul, write_tree};
@@ -143,12 +144,65 @@ fn a_question_that_is_not_answered_says_so() {
     assert!(ran.stdout.contains("no token was given") && !ran.stdout.contains("stdin"), "{}", ran.stdout);
 }
 
+/// Writes a login as it is kept, whatever modes others get here.
+fn store(path: &Path, text: &str) {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// Files went to the depot of whoever had made the folder first. What root is told to take from another's home is that user's.
+#[test]
+fn a_login_is_taken_from_whoever_has_the_settings_only() {
+    let depot = Depot::start();
+    let login = serde_json::json!({ "depots": [{ "url": depot.url, "token": depot.token }] });
+    let [config, folder, stored] =
+        ["config", "config/terahaul", "config/terahaul/login.json"].map(|name| depot.path(name));
+    store(&stored, &login.to_string());
+    let list = || {
+        let mut command = terahaul(depot.home.path());
+        command.arg("list");
+        Ran::of(command)
+    };
+    assert_eq!(list().code, 0);
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
+    let ran = list();
+    assert!(ran.code == 2 && ran.stderr.contains("chmod go-w"), "{}", ran.stderr);
+    assert_eq!(depot.run(&["list"]).code, 0, "who has all settings in the environment needs no login");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for place in [&stored, &folder] {
+        chown(place, Some(12345), None).unwrap();
+        let ran = list();
+        assert!(ran.code == 2 && ran.stderr.contains("belongs to user 12345"), "{}", ran.stderr);
+    }
+    chown(&config, Some(12345), None).unwrap();
+    assert_eq!(list().code, 0);
+}
+
+/// Every command that looks for a login waited for somebody to write into it, and did not hear Ctrl-C.
+#[test]
+fn a_pipe_in_the_place_of_a_login_is_not_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let stored = home.path().join("config/terahaul/login.json");
+    store(&stored, "");
+    std::fs::remove_file(&stored).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &stored, rustix::fs::Mode::RUSR).unwrap();
+    for arguments in [&["list"][..], &["login", "https://127.0.0.1:1"]] {
+        let mut command = terahaul(home.path());
+        command.args(arguments);
+        let ran = Ran::of(command);
+        assert!(ran.code == 2 && ran.stderr.contains("no regular file"), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_login_that_cannot_be_read_is_in_the_way_of_those_only_who_need_it() {
     let depot = Depot::start();
     let stored = depot.path("config/terahaul/login.json");
-    std::fs::create_dir_all(stored.parent().unwrap()).unwrap();
-    std::fs::write(&stored, "damaged").unwrap();
+    store(&stored, "damaged");
     assert_eq!(depot.run(&["list"]).code, 0);
     let list = |home: &str| {
         let mut command = terahaul(depot.home.path());
