@@ -228,6 +228,16 @@ impl Decision {
             decided => decided,
         }
     }
+
+    /// What becomes of an entry where nothing of the file that is there may stay.
+    pub(crate) fn replacing(self) -> Self {
+        match self {
+            Self::Metadata(changes) | Self::Compare(changes) => {
+                Self::Write(Changes { content: true, ..changes })
+            }
+            decided => decided,
+        }
+    }
 }
 
 /// Digits that file systems cut from the nanoseconds of a time: none, or to tenths of a microsecond (NTFS), microseconds,
@@ -300,7 +310,7 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
             if rules.update && is_newer(found.mtime, entry.mtime, leeway) {
                 return Decision::Skip(Reason::Newer);
             }
-            decide_file(entry.mode, changes, rules)
+            decide_file(changes, rules.compare)
         }
         (EntryKind::File { .. } | EntryKind::Symlink { .. }, FoundKind::Folder { yields: false }) => {
             Decision::Refuse(Refused::FolderInTheWay)
@@ -348,23 +358,15 @@ fn is_newer(found: Mtime, entry: Mtime, leeway: Leeway) -> bool {
     found > entry && !same_time(entry, found, leeway)
 }
 
-fn decide_file(mode: u32, changes: Changes, rules: &Rules) -> Decision {
+fn decide_file(changes: Changes, compare: Compare) -> Decision {
     let write = Decision::Write(Changes { content: true, ..changes });
-    match rules.compare {
-        _ if changes.size || lends_rights(mode, changes, rules.permissions) => write,
+    match compare {
+        _ if changes.size => write,
         Compare::Never => write,
         Compare::SizeAndTime { .. } if changes.time => write,
         Compare::SizeAndTime { .. } | Compare::Size => metadata_of(changes),
         Compare::Content => Decision::Compare(changes),
     }
-}
-
-/// Whether a file of somebody else would get its new owner's rights: with set-user-id or set-group-id bits, or with capabilities, which
-/// are extended attributes. That its size and time are the sender's does not tell what is in it, and who has it may still write to it.
-fn lends_rights(mode: u32, changes: Changes, permissions: Permissions) -> bool {
-    const SET_ID: u32 = 0o6000;
-    let sets_id = permissions == Permissions::Exact && mode & SET_ID != 0;
-    changes.other.user && (sets_id || changes.other.xattrs)
 }
 
 fn metadata_of(changes: Changes) -> Decision {
@@ -383,24 +385,6 @@ mod tests {
 
     fn entry(kind: EntryKind, mtime: Mtime, mode: u32) -> Entry {
         Entry { path: EntryPath::new(&b"x"[..]).unwrap(), kind, mtime, mode, extra: None }
-    }
-
-    /// A copy that root made with -a lent root's rights to the content of whoever had put a file of that size and time there.
-    #[test]
-    fn what_somebody_else_has_there_gets_no_rights_with_its_content() {
-        let wanted = |mode| entry(EntryKind::File { size: ByteCount(1) }, time(1, 0), mode);
-        for compare in [Compare::default(), Compare::Size, Compare::Content] {
-            let rules = Rules { compare, permissions: Permissions::Exact, ..Rules::default() };
-            let writes = |mode, user, xattrs| {
-                // Its owner may have given it the bits already, and owners are given before bits.
-                let kind = FoundKind::File { size: ByteCount(1) };
-                let there = Found { kind, mtime: time(1, 0), mode };
-                let differs = Differs { user, xattrs, ..Differs::default() };
-                matches!(decide(&wanted(mode), Some(&there), differs, &rules), Decision::Write(_))
-            };
-            assert!(writes(0o4755, true, false) && writes(0o2755, true, false) && writes(0o755, true, true));
-            assert!(!writes(0o4755, false, false) && !writes(0o755, true, false));
-        }
     }
 
     fn kind() -> impl Strategy<Value = EntryKind> {

@@ -17,6 +17,7 @@ mod publish;
 mod read_only;
 mod recent;
 mod resumed;
+mod rights;
 mod room;
 mod roots;
 mod salvage;

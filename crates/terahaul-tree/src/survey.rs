@@ -21,10 +21,11 @@ use crate::decision::{
 use crate::listing::{Status, is_file, is_one, look_at, mode_of, mtime_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
 use crate::publish::in_moving_order;
+use crate::rights;
 use crate::staging::{is_fat, is_unfinished_name};
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
-use crate::{Filter, Keep, Sweep, Sweeping, Swept, Top};
+use crate::{Filter, Keep, Permissions, Sweep, Sweeping, Swept, Top};
 
 mod alike;
 
@@ -358,7 +359,10 @@ impl<'a> Look<'a> {
             });
         }
         let differs = differs()?;
-        let decision = decide(entry, Some(&found), differs, rules);
+        let mut decision = decide(entry, Some(&found), differs, rules);
+        if matches!(entry.kind, EntryKind::File { .. }) && self.survey.lends(entry, wanted, differs, &stat) {
+            decision = decision.replacing();
+        }
         self.survey.note_yielding(entry, &found, decision, &self.survey.yielding);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
@@ -428,6 +432,14 @@ impl Survey {
             (differs.acl, differs.xattrs) = xattrs::differ(folder, name, wanted, *keep)?;
         }
         Ok(differs)
+    }
+
+    /// Whether what is there would have [rights lent](crate::rights) to it.
+    fn lends(&self, entry: &Entry, wanted: Ids, differs: Differs, stat: &Stat) -> bool {
+        let mode = if self.rules.permissions == Permissions::Exact { entry.mode } else { 0 };
+        let given = entry.extra.as_ref().is_some_and(|extra| rights::has_capabilities(&extra.xattrs));
+        let capabilities = self.keep.xattrs && given && (differs.xattrs || differs.user);
+        rights::lends(mode, capabilities, wanted, stat)
     }
 
     /// Whether a folder may make way for what is none.

@@ -32,6 +32,11 @@ impl TreeSink {
                     return Ok(());
                 }
                 let mode = (self.permissions() == Permissions::Exact).then_some(item.mode);
+                // Somebody may have put it there since it was looked at.
+                let lends = || self.lends(folder.as_fd(), &item.name, item.index, mode, &stat);
+                if item.kind == RowKind::File && lends()? {
+                    return Err(Errno::PERM.into());
+                }
                 self.give(folder.as_fd(), &item, &stat, mode)
             });
             touched.or_else(|error| self.fall_short(&item, error))?;

@@ -15,6 +15,7 @@ use crate::listing::mode_of;
 use crate::owners::Ids;
 use crate::publish::set_mode;
 use crate::read_only::FILE_OWNER;
+use crate::rights;
 use crate::xattrs::{self, Applied};
 
 impl TreeSink {
@@ -97,6 +98,33 @@ impl TreeSink {
         dressed
     }
 
+    /// Whose something of this owner is to be here.
+    pub(crate) fn ids_of(&self, owner: Option<&Arc<Owner>>) -> Ids {
+        owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default()
+    }
+
+    /// Whether `name` in `folder`, which has this status, would have [rights lent](crate::rights) to it, if it got this mode and the entry's
+    /// owner and attributes.
+    pub(crate) fn lends(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        entry: EntryIndex,
+        mode: Option<u32>,
+        stat: &Stat,
+    ) -> io::Result<bool> {
+        let (owner, xattrs) = {
+            let manifest = self.manifest();
+            (manifest.table.owner(entry).cloned(), manifest.table.xattrs(entry).to_vec())
+        };
+        let wanted = self.ids_of(owner.as_ref());
+        let is_given_away = wanted.user.is_some_and(|user| user != stat.st_uid);
+        let capabilities = self.keep.xattrs
+            && rights::has_capabilities(&xattrs)
+            && (is_given_away || xattrs::differ(folder, name, &xattrs, self.keep)?.1);
+        Ok(rights::lends(mode.unwrap_or_default(), capabilities, wanted, stat))
+    }
+
     /// As [`dress`](Self::dress) for what is no entry. Returns also what could not be set.
     pub(crate) fn dress_as(
         &self,
@@ -105,8 +133,7 @@ impl TreeSink {
         owner: Option<&Arc<Owner>>,
         wanted: &[Xattr],
     ) -> io::Result<(bool, Vec<String>)> {
-        let ids =
-            owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default();
+        let ids = self.ids_of(owner);
         let (mut changed, mut short) = (false, Vec::new());
         if ids != Ids::default() {
             let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -1,0 +1,66 @@
+//! Whether a file that stays would have somebody's rights lent to content that is another's.
+//!
+//! That its size and time are the sender's does not tell what is in it, and whoever has it may write to it until it is given away.
+
+use rustix::fs::Stat;
+use terahaul_core::Xattr;
+
+use crate::listing::mode_of;
+use crate::owners::Ids;
+use crate::publish::SET_GROUP;
+
+const SET_USER: u32 = 0o4000;
+/// What lets a program do more than whoever starts it.
+const CAPABILITIES: &[u8] = b"security.capability";
+
+/// Whether these attributes have capabilities among them.
+pub(crate) fn has_capabilities(xattrs: &[Xattr]) -> bool {
+    xattrs.iter().any(|xattr| &*xattr.name == CAPABILITIES)
+}
+
+/// Whether a file with this status, which is to be `wanted`'s and to get this mode, and capabilities or not, would run with rights that its
+/// owner cannot give it. What this user has put there may have them.
+pub(crate) fn lends(mode: u32, capabilities: bool, wanted: Ids, stat: &Stat) -> bool {
+    if stat.st_uid == rustix::process::geteuid().as_raw() {
+        return false;
+    }
+    let keeps_user = wanted.user.is_none_or(|user| user == stat.st_uid);
+    let keeps_group = wanted.group.is_none_or(|group| group == stat.st_gid);
+    // Its group may be that of the folder it is in, and its owner not be in that.
+    let has_group = mode_of(stat) & SET_GROUP != 0 && keeps_user && keeps_group;
+    capabilities || mode & SET_USER != 0 && !keeps_user || mode & SET_GROUP != 0 && !has_group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_lent_to_what_is_anothers_where_its_owner_could_not_give_them() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let own = rustix::fs::stat(file.path()).unwrap();
+        let (user, group) = (own.st_uid + 1, own.st_gid + 1);
+        let theirs = |mode: u32| {
+            let mut stat = own;
+            (stat.st_uid, stat.st_gid, stat.st_mode) = (user, group, 0o100_000 | mode);
+            stat
+        };
+        let ids = |user, group| Ids { user: Some(user), group: Some(group) };
+        let (same, other) = (ids(user, group), ids(user, group + 1));
+        for (mode, capabilities, wanted, found, lent) in [
+            (0o4755, false, ids(0, 0), theirs(0o755), true),
+            // Bits that it has are taken when it is given away, and given again.
+            (0o4755, false, ids(0, 0), theirs(0o4755), true),
+            (0o4755, false, same, theirs(0o755), false),
+            (0o4755, false, Ids::default(), theirs(0o755), false),
+            (0o2755, false, other, theirs(0o2755), true),
+            (0o2755, false, same, theirs(0o755), true),
+            (0o2755, false, same, theirs(0o2755), false),
+            (0o755, true, Ids::default(), theirs(0o755), true),
+            (0o755, false, ids(0, 0), theirs(0o4755), false),
+            (0o6755, true, ids(user, group), own, false),
+        ] {
+            assert_eq!(lends(mode, capabilities, wanted, &found), lent, "{mode:o} {wanted:?}");
+        }
+    }
+}
