@@ -48,7 +48,8 @@ fn check_own(data: &Path) -> Result<(), DepotError> {
     for path in std::iter::once(data.to_owned()).chain(TRUSTED.iter().map(|name| data.join(name))) {
         let found = [path.symlink_metadata(), path.metadata()];
         let mut owners = found.iter().flatten().map(MetadataExt::uid);
-        if let Some(owner) = owners.find(|owner| ![user, 0].contains(owner) && !is_shown_for_us(data, *owner))
+        if let Some(owner) =
+            owners.find(|owner| ![user, 0].contains(owner) && !is_shown_for_us(&path, *owner))
         {
             return Err(DepotError::NotOwn { path, owner });
         }
@@ -58,8 +59,10 @@ fn check_own(data: &Path) -> Result<(), DepotError> {
 
 /// Whether the file system shows this owner for whatever the depot makes, as a server does that lets nobody be root, or a mount that knows
 /// no owners.
-fn is_shown_for_us(data: &Path, owner: u32) -> bool {
-    tempfile::tempfile_in(data).and_then(|made| made.metadata()).is_ok_and(|made| made.uid() == owner)
+fn is_shown_for_us(path: &Path, owner: u32) -> bool {
+    // A part of the data folder may be on another one.
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    tempfile::tempfile_in(folder).and_then(|made| made.metadata()).is_ok_and(|made| made.uid() == owner)
 }
 
 /// Takes a file or folder away from everyone but its owner, where there is one. Somebody else's cannot be, and is no reason not to start.
@@ -86,11 +89,12 @@ pub(crate) fn keep_from_writing(folder: &Path) -> Result<(), DepotError> {
         return Err(DepotError::Shared(folder.to_owned()));
     }
     if is_own {
-        take_away(folder, OTHERS_WRITE, "go-w");
+        // The folder may be named by a link.
+        take_away(&folder.canonicalize().unwrap_or_else(|_| folder.to_owned()), OTHERS_WRITE, "go-w");
     } else if is_open {
         let folder = folder.display();
         tracing::warn!(
-            "everybody may make files in {folder}, which belongs to root: run chown on it, for the depot's user"
+            "everybody may make files in {folder}, which is not the depot's user's: run chown on it"
         );
     }
     Ok(())
@@ -117,7 +121,12 @@ fn is_a_depots(folder: &Path) -> bool {
 
 fn take_away(path: &Path, which: u32, change: &str) {
     let close = || -> io::Result<()> {
-        let mode = path.metadata()?.permissions().mode();
+        // What a link leads to is nothing of the depot's making.
+        let found = path.symlink_metadata()?;
+        if found.is_symlink() {
+            return Ok(());
+        }
+        let mode = found.permissions().mode();
         let taken = mode & which;
         if taken == 0 { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(mode & !taken)) }
     };

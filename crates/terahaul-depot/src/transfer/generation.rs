@@ -6,8 +6,8 @@
 //!
 //! | at a start the store's is | what is recorded of open transfers | then |
 //! |---|---|---|
-//! | the database's, or higher | holds | nothing is raised: a start with a wrong store, which is not mounted, say, makes the right one no older |
-//! | lower, or none | is given up, where there is an object | the store gets the database's |
+//! | the database's, or higher | holds | both are raised at the first sweep, as what came before a kill is not marked |
+//! | lower, or none | is given up, where there is an object | the store gets the database's. Where there was no object, as in one that is not mounted, it stays as it is: the right one is no older for that |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,13 +47,17 @@ impl Depot {
         };
         let stored = self.stored_generation().await?;
         if stored >= Some(recorded) {
+            // It is the right one. What came before a kill was not marked.
+            self.inner.unmarked.handle_recorded();
             return Ok(());
         }
         tracing::warn!(
             "the store is older than the database, as one from a backup is: what is open and has data in it is to be sent again"
         );
-        self.doubt_open_transfers().await?;
-        self.keep_stored_generation(recorded).await.map(drop)
+        if self.doubt_open_transfers().await? {
+            self.keep_stored_generation(recorded).await?;
+        }
+        Ok(())
     }
 
     /// Marks what was recorded, if anything was. Where it cannot, as on a full disk, the next time will do.
@@ -88,7 +92,9 @@ impl Depot {
         Ok(blocking::run(move || store.generation()).await??)
     }
 
-    async fn doubt_open_transfers(&self) -> Result<(), DepotError> {
+    /// Whether anything was given up.
+    async fn doubt_open_transfers(&self) -> Result<bool, DepotError> {
+        let mut some = false;
         for (id, standing) in self.inner.db.standings().await? {
             if standing.state != TransferState::Open || standing.last_block.is_none() {
                 continue;
@@ -100,10 +106,13 @@ impl Depot {
                     | DepotError::Damaged(_)
                     | DepotError::NoTransfer,
                 ) => {}
-                done => done?,
+                done => {
+                    done?;
+                    some = true;
+                }
             }
         }
-        Ok(())
+        Ok(some)
     }
 
     async fn doubt(&self, id: TransferId) -> Result<(), DepotError> {
@@ -166,9 +175,11 @@ mod tests {
             }
         };
         move_all(&data, &aside);
-        depot.compare_generations().await.unwrap();
-        depot.raise_generation().await;
-        std::fs::remove_file(data.join("0-generation")).unwrap();
+        for _ in 0..2 {
+            depot.compare_generations().await.unwrap();
+            depot.raise_generation().await;
+        }
+        assert_eq!(depot.inner.store.generation().unwrap(), None);
         move_all(&aside, &data);
         depot.compare_generations().await.unwrap();
         assert_eq!(depot.inner.db.transfer(open).await.unwrap().unwrap().durable_bytes, 5);
@@ -188,6 +199,11 @@ mod tests {
         assert!(swept > started);
         depot.sweep().await.unwrap();
         assert_eq!(stored(), swept, "nothing came since");
+        // As at a start after a kill, before which something may have come.
+        depot.compare_generations().await.unwrap();
+        depot.sweep().await.unwrap();
+        assert!(stored() > swept);
+        let swept = stored();
         fixture.arrived(ByteCount(5)).await;
         depot.close().await;
         assert!(stored() > swept);

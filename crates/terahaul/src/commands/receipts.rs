@@ -132,7 +132,11 @@ mod tests {
         ] {
             let failed = unnamed_failed(&kind.into());
             assert_eq!(failed.exit, exit);
-            assert!(failed.message.contains(remedy) && failed.message.contains("TMPDIR"), "{}", failed.message);
+            assert!(
+                failed.message.contains(remedy) && failed.message.contains("TMPDIR"),
+                "{}",
+                failed.message
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags, openat, readlinkat, statat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -153,12 +153,17 @@ fn check_own(opened: &File, path: &Path) -> io::Result<()> {
             there.uid()
         )));
     }
-    if there.mode() & OTHERS_WRITE != 0 {
+    if there.mode() & OTHERS_WRITE != 0 && !is_read_only(opened) {
         return Err(refusal(format!(
-            "others may write {shown}, and could have your files sent elsewhere: look at what it holds, and run 'chmod go-w {shown}'"
+            "others may write {shown}, and could have your files sent elsewhere: look at what it holds, and run 'chmod go-w {shown}', or, where that has no effect, name a folder of your own in XDG_CONFIG_HOME, or the depot in TERAHAUL_URL and TERAHAUL_TOKEN"
         )));
     }
     Ok(())
+}
+
+/// Whether nobody may write it whatever its mode is, as in a volume of secrets that a container has.
+fn is_read_only(opened: &File) -> bool {
+    rustix::fs::fstatvfs(opened).is_ok_and(|volume| volume.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn refusal(message: String) -> io::Error {
