@@ -1,5 +1,6 @@
 //! What is for the depot's user alone. It is made so; a restore without modes, or a `chmod -R`, may have left it otherwise.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -102,19 +103,10 @@ pub(crate) fn keep_from_writing(folder: &Path) -> Result<(), DepotError> {
 
 /// Whether a folder has nothing but what a depot makes there, or nothing yet, as a new tmpfs that is open to all.
 fn is_a_depots(folder: &Path) -> bool {
-    const MADE: [&str; 9] = [
-        "depot.lock",
-        "depot.db",
-        "depot.db-wal",
-        "depot.db-shm",
-        "keys",
-        "owner-token",
-        "store",
-        "incoming",
-        "published",
-    ];
+    let made = || TRUSTED.iter().filter(|name| !name.starts_with("keys/"));
+    let is_name_of = |path: &str, name: &OsStr| Path::new(path).file_name() == Some(name);
     let is_made = |found: io::Result<fs::DirEntry>| {
-        found.is_ok_and(|found| MADE.iter().any(|name| found.file_name() == *name))
+        found.is_ok_and(|found| made().any(|path| is_name_of(path, &found.file_name())))
     };
     fs::read_dir(folder).is_ok_and(|mut found| found.all(is_made))
 }

@@ -18,10 +18,15 @@ pub(crate) fn has_capabilities(xattrs: &[Xattr]) -> bool {
     xattrs.iter().any(|xattr| &*xattr.name == CAPABILITIES)
 }
 
+/// Whether it is what this user has put there.
+pub(crate) fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
 /// Whether a file with this status, which is to be `wanted`'s and to get this mode, and capabilities or not, would run with rights that its
 /// owner cannot give it. What this user has put there may have them.
 pub(crate) fn lends(mode: u32, capabilities: bool, wanted: Ids, stat: &Stat) -> bool {
-    if stat.st_uid == rustix::process::geteuid().as_raw() {
+    if is_own(stat) {
         return false;
     }
     let keeps_user = wanted.user.is_none_or(|user| user == stat.st_uid);

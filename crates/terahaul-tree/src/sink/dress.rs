@@ -55,10 +55,7 @@ impl TreeSink {
         if !self.keeps_dress() {
             return Ok(false);
         }
-        let (owner, wanted) = {
-            let manifest = self.manifest();
-            (manifest.table.owner(entry).cloned(), manifest.table.xattrs(entry).to_vec())
-        };
+        let (owner, wanted) = self.dress_of(entry);
         let (dressed, short) = self.dress_as(folder, name, owner.as_ref(), &wanted)?;
         short.into_iter().for_each(|detail| self.note_shortfall(Refusal { entry, detail }));
         if dressed {
@@ -98,6 +95,11 @@ impl TreeSink {
         dressed
     }
 
+    fn dress_of(&self, entry: EntryIndex) -> (Option<Arc<Owner>>, Vec<Xattr>) {
+        let manifest = self.manifest();
+        (manifest.table.owner(entry).cloned(), manifest.table.xattrs(entry).to_vec())
+    }
+
     /// Whose something of this owner is to be here.
     pub(crate) fn ids_of(&self, owner: Option<&Arc<Owner>>) -> Ids {
         owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default()
@@ -113,10 +115,10 @@ impl TreeSink {
         mode: Option<u32>,
         stat: &Stat,
     ) -> io::Result<bool> {
-        let (owner, xattrs) = {
-            let manifest = self.manifest();
-            (manifest.table.owner(entry).cloned(), manifest.table.xattrs(entry).to_vec())
-        };
+        if rights::is_own(stat) {
+            return Ok(false);
+        }
+        let (owner, xattrs) = self.dress_of(entry);
         let wanted = self.ids_of(owner.as_ref());
         let is_given_away = wanted.user.is_some_and(|user| user != stat.st_uid);
         let capabilities = self.keep.xattrs
