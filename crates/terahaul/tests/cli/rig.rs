@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -198,7 +199,18 @@ impl Ran {
     }
 
     pub fn of_child(child: Child) -> Self {
+        let (ended, watched) = std::sync::mpsc::channel::<()>();
+        let process = child.id();
+        let watch = std::thread::spawn(move || {
+            let hangs = watched.recv_timeout(4 * PATIENCE) == Err(RecvTimeoutError::Timeout);
+            if hangs {
+                send_signal(process, "KILL");
+            }
+            hangs
+        });
         let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        drop(ended);
+        assert!(!watch.join().unwrap(), "it did not end: {}", String::from_utf8_lossy(&stderr));
         Self {
             code: status.code().unwrap_or_else(|| status.signal().map_or(-1, |signal| -signal)),
             stdout: String::from_utf8(stdout).unwrap(),
@@ -242,7 +254,8 @@ pub fn send_signal(process: u32, signal: &str) {
 /// A shell's command line on a terminal of its own, and what is seen there.
 pub struct Terminal {
     child: Child,
-    output: ChildStdout,
+    output: Receiver<Vec<u8>>,
+    bytes: Vec<u8>,
     pub seen: String,
 }
 
@@ -255,28 +268,59 @@ impl Terminal {
             .env("SHELL", "/bin/sh")
             .env("HOME", folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        Self { child, output, seen: String::new() }
+        let mut stdout = child.stdout.take().unwrap();
+        let (write, output) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut some = [0; 1024];
+            while let Ok(len @ 1..) = stdout.read(&mut some) {
+                if write.send(some[..len].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, output, bytes: Vec::new(), seen: String::new() }
     }
 
     pub fn type_in(&mut self, typed: &str) {
         self.child.stdin.as_mut().unwrap().write_all(typed.as_bytes()).unwrap();
     }
 
+    /// Looks at what comes from now on.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
+        self.seen.clear();
+    }
+
     pub fn read_until(&mut self, awaited: &str) {
-        let mut some = [0; 1024];
         while !self.seen.contains(awaited) {
-            let len = self.output.read(&mut some).unwrap();
-            assert!(len > 0, "it ended without '{awaited}': {:?}", self.seen);
-            self.seen.push_str(&String::from_utf8_lossy(&some[..len]));
+            assert!(self.read(awaited), "it ended without '{awaited}': {:?}", self.seen);
         }
     }
 
     pub fn read_to_end(mut self) -> String {
-        let mut rest = Vec::new();
-        self.output.read_to_end(&mut rest).unwrap();
+        while self.read("its end") {}
         wait_for(&mut self.child);
-        self.seen + &String::from_utf8_lossy(&rest)
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Returns whether there was more. A terminal has no end while nobody answers.
+    fn read(&mut self, awaited: &str) -> bool {
+        match self.output.recv_timeout(PATIENCE) {
+            Ok(some) => self.bytes.extend(some),
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for '{awaited}': {:?}", self.seen),
+        }
+        // A character may come in two pieces.
+        self.seen = String::from_utf8_lossy(&self.bytes).into_owned();
+        true
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It has ended where the test has not failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
