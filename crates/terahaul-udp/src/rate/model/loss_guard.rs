@@ -7,9 +7,10 @@
 //! | state | an epoch ends with | next |
 //! |---|---|---|
 //! | open | no more loss than usual | open; what is usual follows downwards |
-//! | open | more than usual, nothing waits, and the window has grown meanwhile | held, to see how much is lost at this one |
+//! | open | more than usual, nothing waits, and the window has grown much meanwhile | held, to see how much is lost at this one |
 //! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
 //! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time until more than the limit has arrived |
+//! | trial | as much loss as before, which was measured while the window grew | trial, at a window smaller by what is lost now |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
 //! | open | far more than usual, and packets wait | open, at what arrives |
 //! | open | much loss has been usual for [`DOUBT_EVERY`], or very much for [`DOUBT_HEAVY_ROUNDS`] | trial |
@@ -27,7 +28,7 @@ const PACKETS: f64 = 400.0;
 /// So many round trips are enough, if they hold [`FEW_PACKETS`].
 const ROUNDS: u32 = 8;
 const FEW_PACKETS: f64 = 30.0;
-/// An epoch whose window has become so many times as large says too little of it.
+/// An epoch whose window has become so many times as large says too little of it for a trial.
 const GROWN: f64 = 1.25;
 /// Less is not worth a reaction.
 const EXCESS: f64 = 0.02;
@@ -54,6 +55,9 @@ struct Trial {
     window: f64,
     /// Below this share of loss, it was the rate that caused it.
     verdict: f64,
+    /// What was lost before was sent at smaller windows, and the verdict is too hard. A policer's eighth passed for usual for half of a file:
+    /// a twelfth was lost when the window had grown by a fifteenth since.
+    has_grown: bool,
 }
 
 /// What became of some hundred packets, or of eight round trips'.
@@ -63,8 +67,8 @@ struct Epoch {
     /// Packets.
     lost: f64,
     settled: f64,
-    /// Not all of them were sent at the same window.
-    has_grown: bool,
+    /// How many times as large as when they were sent the window is.
+    grown: f64,
 }
 
 /// What the law is at.
@@ -86,8 +90,10 @@ pub(super) struct LossGuard {
     arrived: f64,
     lost: f64,
     rounds: u32,
-    /// The smallest window of the epoch.
+    /// The smallest window of the epoch, and of those at which its packets were sent.
     least: f64,
+    /// Those at the ends of the last round trips: what is heard of was sent at the first.
+    windows: [f64; 2],
     trial: Option<Trial>,
     ceiling: Option<(f64, Time)>,
     /// The last ceiling, after its time.
@@ -112,6 +118,7 @@ impl LossGuard {
             lost: 0.0,
             rounds: 0,
             least: f64::INFINITY,
+            windows: [f64::INFINITY; 2],
             trial: None,
             ceiling: None,
             limit: None,
@@ -180,6 +187,8 @@ impl LossGuard {
         if self.ceiling.is_some_and(|(_, until)| now >= until) && self.trial.is_none() {
             self.ceiling = None;
         }
+        let [sent_at, last] = self.windows;
+        self.windows = [last, state.window];
         if cohort.round < self.blind_until {
             return None;
         }
@@ -187,21 +196,21 @@ impl LossGuard {
         self.lost += cohort.lost as f64 / state.datagram;
         self.rounds += 1;
         let settled = self.arrived + self.lost;
-        self.least = self.least.min(state.window);
+        self.least = self.least.min(sent_at).min(state.window);
         if settled < FEW_PACKETS || (settled < PACKETS && self.rounds < ROUNDS) {
             return None;
         }
         let (share, lost) = (self.lost / settled, self.lost);
-        let has_grown = state.window > GROWN * self.least;
+        let grown = state.window / self.least;
         (self.arrived, self.lost, self.rounds, self.least) = (0.0, 0.0, 0, f64::INFINITY);
         match self.trial.take() {
-            Some(trial) => self.judge(now, trial, share, state.window),
-            None => self.look(now, Epoch { share, lost, settled, has_grown }, state),
+            Some(trial) => self.judge(now, trial, share, state),
+            None => self.look(now, Epoch { share, lost, settled, grown }, state),
         }
     }
 
     fn look(&mut self, now: Time, epoch: Epoch, state: &Now) -> Option<f64> {
-        let Epoch { share, lost, settled, has_grown } = epoch;
+        let Epoch { share, lost, settled, grown } = epoch;
         let excess = share - self.usual;
         // Losses come in bursts: ten times the variation of independent ones.
         let chance = 3.0 * (10.0 * (self.usual * (1.0 - self.usual)).max(0.0001) / settled).sqrt();
@@ -219,29 +228,38 @@ impl LossGuard {
             }
             return None;
         }
-        if has_grown {
+        if grown > GROWN {
             // How much is lost at this window is not known yet, and the verdict would be too hard.
             self.ceiling = Some((state.window, now + self.hold));
             self.blind_until = state.round + 1;
             return None;
         }
         self.doubt_at = now + DOUBT_EVERY;
+        Some(self.try_less(share, state.window, grown > 1.0 + EXCESS, state))
+    }
+
+    /// Begins a trial where so much is lost, which goes back to the window `before` if it shows nothing. Returns its window.
+    fn try_less(&mut self, share: f64, before: f64, has_grown: bool, state: &Now) -> f64 {
         // To what arrives now. If the rest was lost to the rate, as little as usual will be lost then; if not, as much
         // as now.
         let smaller = ((1.0 - share) / (1.0 - self.usual).max(0.1) * 0.98).clamp(0.2, 0.9);
         let arrives = 1.0 - share;
         let cured = (arrives / smaller).min(1.0);
-        self.trial = Some(Trial { window: state.window, verdict: 1.0 - (arrives * cured).sqrt() });
+        let verdict = 1.0 - (arrives * cured).sqrt();
+        self.trial = Some(Trial { window: before, verdict, has_grown });
         self.blind_until = state.round + 1;
-        Some(state.window * smaller)
+        state.window * smaller
     }
 
-    fn judge(&mut self, now: Time, trial: Trial, share: f64, window: f64) -> Option<f64> {
+    fn judge(&mut self, now: Time, trial: Trial, share: f64, state: &Now) -> Option<f64> {
         if share <= trial.verdict {
-            self.ceiling = Some((window, now + self.hold));
-            self.limit = Some(window);
+            self.ceiling = Some((state.window, now + self.hold));
+            self.limit = Some(state.window);
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
             return None;
+        }
+        if trial.has_grown {
+            return Some(self.try_less(share, trial.window, false, state));
         }
         self.usual = share;
         if share > HEAVY {
@@ -249,5 +267,46 @@ impl LossGuard {
         }
         (self.ceiling, self.limit) = (None, None);
         Some(trial.window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATAGRAM: f64 = 1_200.0;
+
+    /// What became of a window's packets of which `lost` were lost.
+    fn cohort(round: u64, sent: f64, lost: f64) -> Cohort {
+        Cohort { round, arrived: (sent - lost) as u64, lost: lost as u64 }
+    }
+
+    /// A twelfth was lost of a window that was larger by a fifteenth when that was heard of, and an eighth after the trial: it passed for usual.
+    #[test]
+    fn a_policer_that_is_met_while_the_window_grows_is_no_radio_link() {
+        let round_trip = Duration::from_millis(40);
+        let carried = 2_100.0 * DATAGRAM;
+        for growth in [1.01, 1.03, 1.06, 1.1] {
+            let mut guard = LossGuard::new(round_trip);
+            let mut window = 0.9 * carried;
+            // What is heard of was sent at the window of two round trips ago.
+            let mut sent = [window; 2];
+            let mut lost_before = false;
+            for round in 0..100 {
+                let mut lost = (sent[0] - carried).max(0.0);
+                if !std::mem::replace(&mut lost_before, lost > 0.0) {
+                    // It has let nothing through for a while, and gives that as well.
+                    lost /= 2.0;
+                }
+                let now = Time::ZERO + round_trip * round;
+                let state =
+                    Now { window, datagram: DATAGRAM, round: u64::from(round) + 1, queue_shows: false };
+                let reduced = guard.handle_cohort(now, &cohort(round.into(), sent[0], lost), &state);
+                window = reduced.unwrap_or_else(|| guard.ceiling().map_or(window * growth, |_| window));
+                sent = [sent[1], window];
+                assert!(guard.usual() < 0.04, "{} in round {round}, growing by {growth}", guard.usual());
+            }
+            assert!(guard.is_limited());
+        }
     }
 }
