@@ -265,8 +265,12 @@ impl Terminal {
         command
             .args(["-qec", line, "/dev/null"])
             .current_dir(folder)
+            .env_remove("TERAHAUL_URL")
+            .env_remove("TERAHAUL_TOKEN")
+            .env_remove("TERAHAUL_LOG")
             .env("SHELL", "/bin/sh")
-            .env("HOME", folder);
+            .env("HOME", folder)
+            .env("XDG_CONFIG_HOME", folder.join("config"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let (write, output) = std::sync::mpsc::channel();

@@ -10,7 +10,6 @@
 //! | open | more than usual, nothing waits, and the window has grown much meanwhile | held, to see how much is lost at this one |
 //! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
 //! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time until more than the limit has arrived |
-//! | trial | as much loss as before, which was measured while the window grew | trial, at a window smaller by what is lost now |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
 //! | open | far more than usual, and packets wait | open, at what arrives |
 //! | open | much loss has been usual for [`DOUBT_EVERY`], or very much for [`DOUBT_HEAVY_ROUNDS`] | trial |
@@ -55,9 +54,6 @@ struct Trial {
     window: f64,
     /// Below this share of loss, it was the rate that caused it.
     verdict: f64,
-    /// What was lost before was sent at smaller windows, and the verdict is too hard. A policer's eighth passed for usual for half of a file:
-    /// a twelfth was lost when the window had grown by a fifteenth since.
-    has_grown: bool,
 }
 
 /// What became of some hundred packets, or of eight round trips'.
@@ -67,8 +63,8 @@ struct Epoch {
     /// Packets.
     lost: f64,
     settled: f64,
-    /// How many times as large as when they were sent the window is.
-    grown: f64,
+    /// The smallest window of it, and of those at which its packets were sent.
+    least: f64,
 }
 
 /// What the law is at.
@@ -102,6 +98,8 @@ pub(super) struct LossGuard {
     blind_until: u64,
     hold: Duration,
     first_hold: Duration,
+    /// How long it takes at most until an epoch says what becomes of a window.
+    seeing: Duration,
     /// When what is taken for usual is put to the test.
     doubt_at: Time,
     /// For how long so much loss as only a flood causes passes for usual.
@@ -125,6 +123,7 @@ impl LossGuard {
             blind_until: 0,
             hold,
             first_hold: hold,
+            seeing: round_trip * (ROUNDS + 2),
             doubt_at: Time::ZERO,
             heavy_for: (round_trip * DOUBT_HEAVY_ROUNDS).min(DOUBT_EVERY),
         }
@@ -201,16 +200,16 @@ impl LossGuard {
             return None;
         }
         let (share, lost) = (self.lost / settled, self.lost);
-        let grown = state.window / self.least;
+        let least = self.least;
         (self.arrived, self.lost, self.rounds, self.least) = (0.0, 0.0, 0, f64::INFINITY);
         match self.trial.take() {
-            Some(trial) => self.judge(now, trial, share, state),
-            None => self.look(now, Epoch { share, lost, settled, grown }, state),
+            Some(trial) => self.judge(now, trial, share, state.window),
+            None => self.look(now, Epoch { share, lost, settled, least }, state),
         }
     }
 
     fn look(&mut self, now: Time, epoch: Epoch, state: &Now) -> Option<f64> {
-        let Epoch { share, lost, settled, grown } = epoch;
+        let Epoch { share, lost, settled, least } = epoch;
         let excess = share - self.usual;
         // Losses come in bursts: ten times the variation of independent ones.
         let chance = 3.0 * (10.0 * (self.usual * (1.0 - self.usual)).max(0.0001) / settled).sqrt();
@@ -223,43 +222,37 @@ impl LossGuard {
         if (excess <= EXCESS.max(chance) || lost < 10.0 || state.queue_shows) && !doubted {
             self.usual = (self.usual + (share - self.usual) * 0.2).min(self.usual.max(share.min(0.001)));
             // More than that arrives as well.
-            if self.limit.is_some_and(|limit| state.window > 1.5 * limit) {
+            if self.limit.is_some_and(|limit| least > 1.5 * limit) {
                 (self.limit, self.hold) = (None, (self.hold / 4).max(self.first_hold));
             }
             return None;
         }
-        if grown > GROWN {
+        if state.window > GROWN * least {
             // How much is lost at this window is not known yet, and the verdict would be too hard.
-            self.ceiling = Some((state.window, now + self.hold));
+            self.ceiling = Some((state.window, now + self.hold.max(self.seeing)));
             self.blind_until = state.round + 1;
             return None;
         }
         self.doubt_at = now + DOUBT_EVERY;
-        Some(self.try_less(share, state.window, grown > 1.0 + EXCESS, state))
-    }
-
-    /// Begins a trial where so much is lost, which goes back to the window `before` if it shows nothing. Returns its window.
-    fn try_less(&mut self, share: f64, before: f64, has_grown: bool, state: &Now) -> f64 {
         // To what arrives now. If the rest was lost to the rate, as little as usual will be lost then; if not, as much
         // as now.
         let smaller = ((1.0 - share) / (1.0 - self.usual).max(0.1) * 0.98).clamp(0.2, 0.9);
         let arrives = 1.0 - share;
         let cured = (arrives / smaller).min(1.0);
         let verdict = 1.0 - (arrives * cured).sqrt();
-        self.trial = Some(Trial { window: before, verdict, has_grown });
+        self.trial = Some(Trial { window: state.window, verdict });
         self.blind_until = state.round + 1;
-        state.window * smaller
+        // From the window at which that was lost. From a larger one a policer would go on dropping: an eighth passed for usual for half of a
+        // file, as a twelfth was lost before it of packets that were sent at a window a fifteenth smaller.
+        Some(least * smaller)
     }
 
-    fn judge(&mut self, now: Time, trial: Trial, share: f64, state: &Now) -> Option<f64> {
+    fn judge(&mut self, now: Time, trial: Trial, share: f64, window: f64) -> Option<f64> {
         if share <= trial.verdict {
-            self.ceiling = Some((state.window, now + self.hold));
-            self.limit = Some(state.window);
+            self.ceiling = Some((window, now + self.hold));
+            self.limit = Some(window);
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
             return None;
-        }
-        if trial.has_grown {
-            return Some(self.try_less(share, trial.window, false, state));
         }
         self.usual = share;
         if share > HEAVY {
