@@ -64,8 +64,20 @@ pub enum CopyError {
         /// What `--far-command` says.
         named: Option<String>,
     },
+    /// ssh ended while it was given one, or a signal ended what ran there.
+    #[error(
+        "the ssh connection to {host} ended ({status}) while 'terahaul' was installed there: run the same command again"
+    )]
+    InstallBrokenOff {
+        /// Where to.
+        host: String,
+        /// How it ended.
+        status: String,
+    },
     /// It could not be given one.
-    #[error("'terahaul' could not be installed on {host} ({detail}): install it there by hand")]
+    #[error(
+        "'terahaul' could not be installed on {host} ({detail}): install it there by hand, in another place where that is no good, which --far-command names"
+    )]
     InstallFailed {
         /// Where.
         host: String,
@@ -314,6 +326,7 @@ impl CopyError {
             Self::SshEnded { .. }
             | Self::FarEnded { .. }
             | Self::Lost(_)
+            | Self::InstallBrokenOff { .. }
             | Self::InstallFailed { .. }
             | Self::NoPortForUdp { .. } => CopyErrorKind::Unreachable,
             // Nothing is wrong with how it was typed.

@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use crate::error::CopyError;
 use crate::operand::Host;
 use crate::overheard::said_before;
-use crate::ssh::{NOT_EXECUTABLE, Ssh, describe, is_of_ssh};
+use crate::ssh::{NOT_EXECUTABLE, Ran, Ssh, describe};
 
 /// Runs what was installed, in a folder that is the user's own and that [`Ssh`] looks into, with the arguments that follow. A restricted
 /// shell runs nothing by its path.
@@ -13,10 +13,10 @@ pub(crate) const RUN_INSTALLED: &str = r#"sh -c 'exec ~/.local/bin/terahaul "$@"
 /// Asks what system and processor it is. Start-up files may print before the answer, and behind it.
 const ASK_KIND: &str = "sh -c 'echo; echo terahaul:$(uname -sm):'";
 /// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now. What has not come
-/// so far is removed again, and two that do this at once have a file each.
+/// so far is removed again, also where a signal ends the shell, and two that do this at once have a file each.
 fn command(len: u64) -> String {
     format!(
-        r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && if test -d terahaul; then echo "~/.local/bin/terahaul is a folder" >&2; false; else mv -f $new terahaul; fi'"#
+        r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; trap "exit 1" HUP INT TERM; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && if test -d terahaul; then echo "~/.local/bin/terahaul is a folder" >&2; false; else mv -f $new terahaul; fi'"#
     )
 }
 
@@ -24,20 +24,21 @@ fn command(len: u64) -> String {
 pub(crate) async fn check(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     let here = rustix::system::uname();
     let here = format!("{} {}", here.sysname().to_string_lossy(), here.machine().to_string_lossy());
-    let (status, said) = ssh.run(host, ASK_KIND, Stdio::null()).await?;
-    if is_of_ssh(status) {
-        return Err(CopyError::SshFailed { host: host.destination(), status: describe(status) });
+    let ran = ssh.run(host, ASK_KIND, Stdio::null()).await?;
+    let Ran { status, said } = &ran;
+    if ran.is_broken_off() {
+        return Err(CopyError::SshFailed { host: host.destination(), status: describe(*status) });
     }
     if !status.success() {
-        return Err(failed(host, said_before(&describe(status), &said)));
+        return Err(failed(host, said_before(&describe(*status), said)));
     }
-    match kind_in(&String::from_utf8_lossy(&said)) {
+    match kind_in(&String::from_utf8_lossy(said)) {
         Some(there) if there == here => Ok(()),
         Some(there) => Err(failed(host, format!("it is {there}, and this program is for {here}"))),
         None => {
             let what =
                 "it does not say what system it is: your account there may not be allowed to run programs";
-            Err(failed(host, said_before(what, &said)))
+            Err(failed(host, said_before(what, said)))
         }
     }
 }
@@ -54,9 +55,14 @@ pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
         program.and_then(|file| file.metadata().map(|found| (file, found.len()))).map_err(|error| {
             CopyError::Local(format!("this program cannot be read ({error}): install it there by hand"))
         })?;
-    match ssh.run(host, &command(len), program.into()).await? {
-        (status, _) if status.success() => Ok(()),
-        (status, _) => Err(failed(host, why_not(status))),
+    let ran = ssh.run(host, &command(len), program.into()).await?;
+    let status = ran.status;
+    match status.success() {
+        true => Ok(()),
+        false if ran.is_broken_off() => {
+            Err(CopyError::InstallBrokenOff { host: host.destination(), status: describe(status) })
+        }
+        false => Err(failed(host, why_not(status))),
     }
 }
 

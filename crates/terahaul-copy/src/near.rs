@@ -24,6 +24,8 @@ use crate::through_ssh::{self, Aside, NearEnd};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long ssh may take to end once a copy has failed: how it ends may be why.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// A start-up file that reads stdin takes the request for its own, and no answer ever comes; but ssh may be waiting for a password as well.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 /// Which way the bytes of a copy go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +100,7 @@ impl FarSide {
             changes: true,
         };
         let request = greeting::encoded(&request);
-        let error = match Self::greet(ssh, host, &request).await {
+        let error = match Self::greet(ssh, host, report, &request).await {
             Err(error) if job.install && error.is_curable_by_installing() => error,
             opened => return opened,
         };
@@ -106,7 +108,7 @@ impl FarSide {
         install::check(ssh, host).await?;
         if matches!(error, CopyError::NotHeard { .. }) {
             // If ssh was at fault, it is not any more, and nothing may be wrong with the program there.
-            match Self::greet(ssh, host, &request).await {
+            match Self::greet(ssh, host, report, &request).await {
                 Err(error) if error.is_curable_by_installing() => tracing::debug!("{error}"),
                 opened => return opened,
             }
@@ -114,10 +116,10 @@ impl FarSide {
         report.installing(&host.destination());
         install::install(ssh, host).await?;
         let installed = Ssh { far_command: Some(RUN_INSTALLED.to_owned()), ..ssh.clone() };
-        Self::greet(&installed, host, &request).await
+        Self::greet(&installed, host, report, &request).await
     }
 
-    async fn greet(ssh: &Ssh, host: &Host, request: &[u8]) -> Result<Self, CopyError> {
+    async fn greet(ssh: &Ssh, host: &Host, report: &dyn Report, request: &[u8]) -> Result<Self, CopyError> {
         if request.len() > greeting::LONGEST {
             let [named, most] = [request.len(), greeting::LONGEST].map(|len| ByteCount(len as u64));
             return Err(CopyError::TooMuchNamed { named, most });
@@ -126,7 +128,17 @@ impl FarSide {
         // If ssh has ended already, how it ended says more than a broken pipe.
         let _ = greeting::write_bytes(&mut stdin, request).await;
         let mut heard = Overheard::new(&mut stdout);
-        let answer = match greeting::read::<_, Answer>(&mut heard).await {
+        let answer = {
+            let mut reading = std::pin::pin!(greeting::read::<_, Answer>(&mut heard));
+            match tokio::time::timeout(LONGEST_SILENCE, &mut reading).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    report.unanswered(&host.destination());
+                    reading.await
+                }
+            }
+        };
+        let answer = match answer {
             Ok(answer) => answer,
             Err(GreetingError::Garbled) => {
                 let detail = heard.after("it gave no greeting");

@@ -32,8 +32,8 @@ const FAR_COMMAND: &str =
 /// A shell's exit code for a program that it does not find.
 const NOT_FOUND: i32 = 127;
 pub(crate) const NOT_EXECUTABLE: i32 = 126;
-/// How much of what a command says is read: start-up files may print some before it.
-const LONGEST_SAID: u64 = 64 << 10;
+/// How much of what a command says is read: start-up files may print some before it. Whoever says more is not listened to, and ssh fails for that.
+const LONGEST_SAID: u64 = 1 << 20;
 
 /// The same as scp asks for: the connection is for this program alone. ssh takes an option as it is given first.
 const OF_ITS_OWN: [&str; 5] =
@@ -91,18 +91,13 @@ impl Ssh {
         Ok(Running { child, stdin, stdout })
     }
 
-    /// Runs `command`, for the other host's shell, there, with this for its stdin: how it ended, and the beginning of what it said.
-    pub(crate) async fn run(
-        &self,
-        host: &Host,
-        command: &str,
-        stdin: Stdio,
-    ) -> Result<(ExitStatus, Vec<u8>), CopyError> {
+    /// Runs `command`, for the other host's shell, there, with this for its stdin.
+    pub(crate) async fn run(&self, host: &Host, command: &str, stdin: Stdio) -> Result<Ran, CopyError> {
         let (mut child, _, stdout) = self.spawn(host, &[command], stdin)?;
         let mut said = Vec::new();
         let failed = |error| self.not_started(error);
         stdout.take(LONGEST_SAID).read_to_end(&mut said).await.map_err(failed)?;
-        Ok((child.wait().await.map_err(failed)?, said))
+        Ok(Ran { status: child.wait().await.map_err(failed)?, said })
     }
 
     fn spawn(
@@ -140,6 +135,21 @@ impl Ssh {
             Some(program) => vec![program, "far"],
             None => vec![FAR_COMMAND],
         }
+    }
+}
+
+/// A command that has ended.
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    /// The beginning of what it said.
+    pub(crate) said: Vec<u8>,
+}
+
+impl Ran {
+    /// Whether ssh has failed, and not because nobody listened to what came any more; or a signal has ended one of both.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        let is_of_ssh = is_of_ssh(self.status) && (self.said.len() as u64) < LONGEST_SAID;
+        is_of_ssh || self.status.code().is_none()
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Landed {
 pub trait Report: Send + Sync {
     /// The bytes begin to go this way.
     fn started(&self, way: Way);
+    /// Nothing has come from there for long.
+    fn unanswered(&self, host: &str);
     /// The other host is given the program.
     fn installing(&self, host: &str);
     /// What was named there is a link, and is copied as one: its name.

@@ -73,6 +73,12 @@ impl Report for ToOutput<'_> {
         }
     }
 
+    fn unanswered(&self, host: &str) {
+        self.output.notice(format!(
+            "nothing has come from {host} for half a minute: if ssh asks for nothing here, a start-up file there may read stdin or run another shell"
+        ));
+    }
+
     fn installing(&self, host: &str) {
         self.output.notice(format!("'terahaul' is being copied to ~/.local/bin on {host}"));
     }

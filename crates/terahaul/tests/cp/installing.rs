@@ -146,6 +146,47 @@ fn a_program_that_is_there_is_not_replaced_where_ssh_has_failed_only_once() {
     assert!(fs::read(&there).unwrap() == before, "it was replaced");
 }
 
+/// Nobody listened to all of it, ssh failed for that, and was said not to reach the host.
+#[test]
+fn start_up_files_that_say_too_much_are_named_and_not_ssh() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    for most in ["70000", "3000000"] {
+        // As ssh has it where it cannot write what the other host says.
+        let prints = format!("head -c {most} /dev/zero | tr '\\0' x || exit 255; shift; exec sh -c \"$*\"");
+        let shell = ssh.script("shell", &prints);
+        let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), shell);
+        let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+        assert_eq!(ran.code, 3, "{}", ran.stderr);
+        assert!(ran.stderr.contains("and said 'xxx"), "{}", ran.stderr);
+    }
+}
+
+/// It was advised to install it by hand.
+#[test]
+fn an_ssh_that_ends_during_an_installation_is_named() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let killed = "case \"$*\" in *wc*) kill -KILL $$;; esac; shift; exec sh -c \"$*\"";
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh.script("killed", killed));
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let said = ["ssh connection to far ended", "run the same command again"];
+    assert!(said.iter().all(|said| ran.stderr.contains(said)), "{}", ran.stderr);
+}
+
+#[test]
+fn a_shell_that_a_signal_ends_during_an_installation_leaves_nothing_behind() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ended = "shift; case \"$*\" in *wc*) ;; *) exec sh -c \"$*\";; esac; exec 3<&0
+eval \"exec $*\" <&3 & until test -e ~/.local/bin/.terahaul.$!; do :; done; kill -TERM $!; pkill -P $!; wait $!";
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh.script("ended", ended));
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert_eq!(fs::read_dir(ssh.path("far-home/.local/bin")).unwrap().count(), 0);
+}
+
 #[test]
 fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
     let ssh = Sshd::start();
