@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rustix::fs::{Dir, FileType};
 
 use crate::beneath::{Purpose, is_blocked, joined, open_folder};
-use crate::staging::is_staging_name;
+use crate::staging::is_unfinished_name;
 use crate::table::{FolderId, RowKind};
 use crate::{EntryTable, Filter};
 
@@ -35,7 +35,7 @@ struct Inside {
 
 /// What is in every folder, or is nobody's business.
 pub(super) fn is_passed_over(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..") || is_staging_name(name)
+    matches!(name, b"." | b"..") || is_unfinished_name(name)
 }
 
 /// Looks through `top` and the manifest's folders in it, but for those that `filter` leaves alone; returns those that have strangers, in the
@@ -74,13 +74,17 @@ pub(super) fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
+/// Whether there is no such folder here: then nothing is in it.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || is_blocked(error)
+}
+
 impl Known {
     fn look(&self, root: BorrowedFd<'_>, table: &EntryTable, filter: &Filter) -> io::Result<Inside> {
         let mut inside = Inside::default();
         let opened = match open_folder(root, &self.path, Purpose::List) {
             Ok(opened) => opened,
-            // It is not a folder here: then nothing is in it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound || is_blocked(&error) => return Ok(inside),
+            Err(error) if is_absent(&error) => return Ok(inside),
             Err(error) => return Err(error),
         };
         for found in Dir::new(opened)? {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | in the manifest, copied or not | stays; a folder is looked into |
 //! | left out by the filter rules | stays, with all that is in it |
-//! | a staging folder, a mount point (also of the same file system) | stays |
+//! | what another transfer has not completed: its staging folder, a part beside its name | stays |
+//! | a mount point (also of the same file system) | stays |
 //! | anything in a folder where an entry is found under a name that is not listed | stays: it may be that entry |
 //! | anything else in a folder of the manifest | is removed; a folder from its inside, as far as nothing in it stays |
 //!
@@ -26,10 +27,10 @@ use crate::beneath::{Purpose, joined, open_child, open_folder};
 use crate::listing::{is_folder, mtime_of};
 use crate::read_only::{close_again, open_up};
 use crate::sink::times;
-use crate::staging::is_staging_name;
+use crate::staging::is_unfinished_name;
 use crate::table::FolderId;
 use crate::{EntryTable, Filter, Survey, TableFull, TreeSink};
-use looking::{Known, is_denied};
+use looking::{Known, is_absent, is_denied};
 
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
@@ -94,9 +95,13 @@ pub(crate) fn sweep(
     open_up: &dyn Fn(&[u8]) -> bool,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
-    let (keeps_staging, opens_up) = (true, !rules.dry_run);
+    let mut tell = |swept: Swept<'_>| match swept {
+        Swept::Failed { path, error } => tell(Swept::Failed { path, error: with_remedy(error) }),
+        other => tell(other),
+    };
+    let (keeps_unfinished, opens_up) = (true, !rules.dry_run);
     let (by_folder, done) = (None, Sweeping::default());
-    let mut sweeper = Sweeper { table, rules, tell, keeps_staging, opens_up, by_folder, done };
+    let mut sweeper = Sweeper { table, rules, tell: &mut tell, keeps_unfinished, opens_up, by_folder, done };
     let top = Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top };
     let with_strangers =
         looking::find_strangers(root, table, rules.filter, top, threads, open_up, &mut |path, error| {
@@ -108,11 +113,23 @@ pub(crate) fn sweep(
         }
         let swept = open_folder(root, &folder.path, Purpose::List)
             .and_then(|opened| sweeper.remove_strangers(&folder, &opened));
-        if let Err(error) = swept {
-            sweeper.fail(&folder.path, error);
+        match swept {
+            Err(error) if !is_absent(&error) => sweeper.fail(&folder.path, error),
+            Ok(()) | Err(_) => {}
         }
     }
     sweeper.done
+}
+
+/// The error, with what helps where it says that something came there after it was looked at.
+fn with_remedy(error: io::Error) -> io::Error {
+    const CAME: [Errno; 5] = [Errno::NOTEMPTY, Errno::EXIST, Errno::ISDIR, Errno::NOTDIR, Errno::LOOP];
+    match Errno::from_io_error(&error) {
+        Some(errno) if CAME.contains(&errno) => {
+            io::Error::other(format!("{error}: something came there meanwhile, run the same command again"))
+        }
+        _ => error,
+    }
 }
 
 /// A folder whose place something else is to have.
@@ -195,9 +212,9 @@ fn empty(
     };
     let table = EntryTable::new();
     // What is to have its place was asked for with force.
-    let (keeps_staging, by_folder, done) = (false, None, Sweeping::default());
+    let (keeps_unfinished, by_folder, done) = (false, None, Sweeping::default());
     let mut sweeper =
-        Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, opens_up, by_folder, done };
+        Sweeper { table: &table, rules, tell: &mut tell, keeps_unfinished, opens_up, by_folder, done };
     let all = sweeper.empty(folder.above, folder.name, folder.path)?;
     let done = sweeper.done;
     first.map_or(Ok((all, done)), Err)
@@ -207,8 +224,8 @@ struct Sweeper<'a> {
     table: &'a EntryTable,
     rules: &'a Sweep<'a>,
     tell: &'a mut dyn FnMut(Swept<'_>),
-    /// Staging folders of other transfers stay.
-    keeps_staging: bool,
+    /// What other transfers have not completed stays: nothing says which of them are still at work.
+    keeps_unfinished: bool,
     /// Read-only folders of this user's own are opened up where that is needed; not where all that is asked is what would be removed.
     opens_up: bool,
     /// The manifest's entries in the order of their folders, once that was needed.
@@ -275,9 +292,9 @@ impl Sweeper<'_> {
         rows.any(|row| {
             // Of several entries of one name only the last is known by it.
             let is_there = table.find_in(id, row.name).is_some_and(|entry| there.contains(&entry));
-            // Staging folders are not looked for in the listing.
+            // What is not complete comes and goes, and is no entry of a copy.
             !is_there
-                && !is_staging_name(row.name)
+                && !is_unfinished_name(row.name)
                 && rustix::fs::statat(opened, row.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
     }
@@ -305,10 +322,15 @@ impl Sweeper<'_> {
                 closed = Some(mode);
                 removed = self.remove(folder.as_fd(), &name, kind, &path);
             }
-            all &= removed.unwrap_or_else(|error| {
-                self.fail(&path, error);
-                false
-            });
+            all &= match removed {
+                Ok(removed) => removed,
+                // Somebody else was faster.
+                Err(_) if is_gone(folder, &name) => true,
+                Err(error) => {
+                    self.fail(&path, error);
+                    false
+                }
+            };
         }
         if let Some(Err(error)) = closed.map(|mode| close_again(folder.as_fd(), mode)) {
             tracing::debug!("{} stays writable: {error}", path.escape_ascii());
@@ -340,12 +362,7 @@ impl Sweeper<'_> {
         }
         if !self.rules.dry_run {
             let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            match rustix::fs::unlinkat(folder, name, flags) {
-                Ok(()) => {}
-                // Somebody else was faster.
-                Err(Errno::NOENT) => return Ok(true),
-                Err(errno) => return Err(errno.into()),
-            }
+            rustix::fs::unlinkat(folder, name, flags)?;
         }
         self.done.removed += 1;
         (self.tell)(Swept::Removed { path, folder: is_folder });
@@ -371,7 +388,7 @@ impl Sweeper<'_> {
             if matches!(inner, b"." | b"..") {
                 continue;
             }
-            if self.keeps_staging && is_staging_name(inner) {
+            if self.keeps_unfinished && is_unfinished_name(inner) {
                 all = false;
                 continue;
             }
@@ -386,6 +403,10 @@ impl Sweeper<'_> {
         }
         Ok(all)
     }
+}
+
+fn is_gone(folder: &OwnedFd, name: &[u8]) -> bool {
+    matches!(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }
 
 /// Whether something is mounted at the folder `opened`, which lies in `above`. The number of the file system does not tell where a

@@ -339,3 +339,102 @@ fn what_a_folder_holds_stays_that_went_from_the_source_before_it_was_listed() {
     });
     assert_eq!(removed, [b"t/stranger".to_vec()]);
 }
+
+/// A run that was placing files below a mount point lost the one that was about to get its name, and failed.
+#[test]
+fn parts_that_wait_beside_their_names_stay_wherever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("known/a", b"1")]);
+    let part = format!(".terahaul-{}.part", TransferId([8; 16]));
+    let parts = ["", "known/", "strange/deep/"].map(|folder| format!("{folder}{part}"));
+    for part in &parts {
+        plant(&to, &[(part, b"half")]);
+    }
+    plant(&to, &[("strange/deep/file", b""), ("known/.terahaul-mine.part", b"")]);
+    let filter = Filter::default();
+    for dry_run in [true, false] {
+        let rules = Sweep { filter: &filter, top: true, most: None, dry_run };
+        let (removed, _) = swept(&from.join(""), &to, &rules);
+        assert_eq!(removed, ["known/.terahaul-mine.part", "strange/deep/file"].map(String::from).into());
+    }
+    assert!(parts.iter().all(|part| to.join(part).exists()));
+    // What is to have a folder's place was asked for with force.
+    let root = std::fs::File::open(&to).unwrap();
+    let in_the_way = InTheWay { above: std::os::fd::AsFd::as_fd(&root), name: b"strange", path: b"strange" };
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: false };
+    assert_eq!(clear(in_the_way, &rules, &mut |_| {}).unwrap(), Cleared::Gone(3));
+}
+
+/// Sweeps `to` of all but the folder `known`, and does something as soon as `first` is removed, which is the first thing to go. Returns
+/// what was removed, and what could not be and why.
+fn swept_meanwhile(to: &Path, first: &str, meanwhile: &dyn Fn()) -> (Vec<String>, Vec<(String, String)>) {
+    let mut table = EntryTable::new();
+    let folder = Entry { kind: EntryKind::Directory, ..file_entry(b"known", 0) };
+    table.push(&folder).unwrap();
+    let rules = Sweep { filter: &Filter::default(), top: true, most: None, dry_run: false };
+    let root = std::fs::File::open(to).unwrap();
+    let threads = &Survey::open(to, Rules::default(), Keep::default(), 2).unwrap().threads;
+    let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
+    let (mut removed, mut failed) = (Vec::new(), Vec::new());
+    let mut tell = |swept: Swept<'_>| match swept {
+        Swept::Removed { path, .. } => {
+            removed.push(text(path));
+            if removed == [first] {
+                meanwhile();
+            }
+        }
+        Swept::Stays { .. } => {}
+        Swept::Failed { path, error } => failed.push((text(path), error.to_string())),
+    };
+    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, threads, &|_| false, &mut tell);
+    (removed, failed)
+}
+
+/// Two runs that removed the same folders both failed, with all of them gone.
+#[test]
+fn what_somebody_else_removes_meanwhile_is_no_failure() {
+    let to = tempfile::tempdir().unwrap();
+    let to = to.path();
+    plant(to, &[("a", b""), ("b/deep/file", b""), ("c", b""), ("known/stranger", b""), ("z", b"")]);
+    let remove = || {
+        std::fs::remove_dir_all(to.join("b")).unwrap();
+        std::fs::remove_file(to.join("c")).unwrap();
+        std::fs::remove_dir_all(to.join("known")).unwrap();
+    };
+    assert_eq!(swept_meanwhile(to, "a", &remove), (vec!["a".to_owned(), "z".into()], Vec::new()));
+    // While it is removed itself.
+    plant(to, &[("b/1", b""), ("b/2/file", b""), ("b/3", b"")]);
+    let remove = || std::fs::remove_dir_all(to.join("b")).unwrap();
+    assert_eq!(swept_meanwhile(to, "b/1", &remove), (vec!["b/1".to_owned()], Vec::new()));
+}
+
+/// It was said what the system had said alone.
+#[test]
+fn what_comes_meanwhile_is_named_with_what_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let (to, outside) = (dir.path().join("to"), dir.path().join("outside"));
+    plant(&outside, &[("precious", b"1")]);
+    let names = ["b-a-file", "b-a-link", "b-deep", "b-with-more"];
+    plant(&to, &[("a", b""), ("b-a-link/file", b""), ("b-a-file/file", b""), ("b-deep", b"")]);
+    plant(&to, &[("b-with-more/file", b"")]);
+    let change = || {
+        std::fs::remove_dir_all(to.join("b-a-link")).unwrap();
+        symlink(&outside, to.join("b-a-link")).unwrap();
+        std::fs::remove_dir_all(to.join("b-a-file")).unwrap();
+        std::fs::remove_file(to.join("b-deep")).unwrap();
+        plant(&to, &[("b-a-file", b""), ("b-deep/file", b"")]);
+    };
+    let (_, failed) = swept_meanwhile(&to, "a", &change);
+    let (paths, said): (Vec<_>, Vec<_>) = failed.into_iter().unzip();
+    assert_eq!(paths, names[..3]);
+    assert!(said.iter().all(|said| said.contains("run the same command again")), "{said:?}");
+    plant(&to, &[("b-with-more/file", b"")]);
+    assert_eq!(swept_meanwhile(&to, "b-a-file", &|| ()).1, [], "it did help");
+    plant(&to, &[("b-with-more/file", b"")]);
+    let add = || plant(&to, &[("b-with-more/new", b"")]);
+    let (_, failed) = swept_meanwhile(&to, "b-with-more/file", &add);
+    assert!(failed.len() == 1 && failed[0].0 == names[3], "{failed:?}");
+    assert!(failed[0].1.contains("run the same command again"), "{failed:?}");
+    assert!(outside.join("precious").exists());
+}

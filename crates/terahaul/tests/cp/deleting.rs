@@ -165,3 +165,23 @@ fn a_folder_that_may_not_be_made_in_the_place_of_a_file_is_named() {
     ssh.copy(&["--force", "--files-from=list", "src", "there"]);
     assert_eq!(text(&ssh, "there/g2").as_deref(), Some("2"));
 }
+
+/// It was removed from under the run that was about to give it its name.
+#[test]
+fn a_part_that_another_run_has_not_named_yet_is_not_deleted() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    let part = ".terahaul-okniwyzza66erh54fmrcgmj3xq.part";
+    for folder in ["there", "there/sub", "there/gone"] {
+        fs::write(ssh.path(folder).join(part), "half").unwrap();
+    }
+    for more in [&["-n"][..], &[]] {
+        let ran = ssh.run(&[more, &["-v", "--delete", "src/", &ssh.far("there")]].concat());
+        assert_eq!((ran.code, ran.stdout.contains(part)), (0, false), "{ran:?}");
+        assert!(ran.stdout.contains("deleting extra"), "{ran:?}");
+    }
+    assert_eq!((text(&ssh, "there/extra"), text(&ssh, "there/gone/y")), (None, None));
+    for folder in ["there", "there/sub", "there/gone"] {
+        assert_eq!(fs::read(ssh.path(folder).join(part)).unwrap(), b"half", "{folder}");
+    }
+}
