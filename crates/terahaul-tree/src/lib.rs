@@ -50,7 +50,7 @@ pub use room::{NoRoom, Room};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::{LargeFile, TreeSource};
-pub use staging::{OpenError, foretell_unwritable};
+pub use staging::{OpenError, foretell_unwritable, staging_folder};
 pub use survey::{Alike, FolderPrints, Places, Survey, SurveyError};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};

@@ -58,7 +58,9 @@ impl Listening {
         if let Some(listener) = without_udp {
             return Ok(Self { listener, udp: None, reached });
         }
-        let listener = listen_on_loopback().await.map_err(failed)?;
+        let listener = listen_on_loopback().await.map_err(|error| {
+            failed(format!("no port of its own can be opened on the far host ({error}), which a copy needs also where its data goes through ssh: see what keeps programs there from the network"))
+        })?;
         Ok(Self { listener, udp: None, reached: None })
     }
 }

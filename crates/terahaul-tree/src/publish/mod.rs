@@ -28,6 +28,7 @@ mod way;
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::SinkError;
@@ -98,6 +99,12 @@ pub enum PublishError {
         /// What the system said.
         source: io::Error,
     },
+    /// The receiving folder was moved, replaced or mounted over meanwhile.
+    #[error(
+        "{} does not lead to the folder any more that this was received into, and what has arrived is there: put it back and run the same command again",
+        .0.display()
+    )]
+    Moved(PathBuf),
     /// A wanted file is not all there: the caller published too early, or somebody changed the staging folder.
     #[error(
         "{path} is not complete in the staging folder: remove that folder and run the same command again"
@@ -140,6 +147,7 @@ impl TreeSink {
     /// Gives all wanted entries their final names. Their blocks must be durable. Interrupted at any point, it can be
     /// called again, by another process too. The sink is of no more use after it.
     pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {
+        self.check_not_moved()?;
         self.want_what_leads();
         let entries = self.entry_count();
         if self.wanted(0..entries).all(|item| item.mark.there) {
@@ -163,7 +171,13 @@ impl TreeSink {
         sync_file_system(&self.staging.folder)?;
         fault::point()?;
         self.staging.remove()?;
+        self.check_not_moved()?;
         Ok(self.published())
+    }
+
+    /// Whoever goes on as if all were there, and removes the source, is to be told first.
+    fn check_not_moved(&self) -> Result<(), PublishError> {
+        self.staging.moved_from().map_or(Ok(()), |dir| Err(PublishError::Moved(dir.into())))
     }
 
     fn published(&self) -> Published {
@@ -191,6 +205,7 @@ impl TreeSink {
         copying: Copying<'_>,
         tell: &mut dyn FnMut(Swept<'_>),
     ) -> Result<Published, PublishError> {
+        self.check_not_moved()?;
         self.refuse_second_names();
         self.lose_below_refused();
         self.note_what_stays(&copying.rules);
@@ -230,7 +245,7 @@ impl TreeSink {
             true => self.staging.remove()?,
             false => self.staging.remove_without_a_trace()?,
         }
-        Ok(())
+        self.check_not_moved()
     }
 
     fn item(&self, index: usize) -> Option<Item> {

@@ -103,6 +103,8 @@ fn remedy(unwritable: &io::Error) -> String {
 pub(crate) struct Staging {
     /// The user's folder.
     pub(crate) root: OwnedFd,
+    /// By this path, when it was opened.
+    dir: PathBuf,
     pub(crate) path: PathBuf,
     /// Where the staging folder is: by path it might be another's by the time it is removed.
     parent: OwnedFd,
@@ -227,6 +229,7 @@ impl Staging {
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
             root,
+            dir: dir.into(),
             path,
             parent,
             name,
@@ -243,6 +246,16 @@ impl Staging {
             begun,
             parent_times,
         })
+    }
+
+    /// The user's folder, where its path leads to another by now, or to none. Where that cannot be told, it is taken to be as it was.
+    pub(crate) fn moved_from(&self) -> Option<&Path> {
+        let is_another = match (rustix::fs::stat(&self.dir), rustix::fs::fstat(&self.root)) {
+            (Ok(named), Ok(held)) => (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino),
+            (Err(Errno::NOENT | Errno::NOTDIR), _) => true,
+            _ => false,
+        };
+        is_another.then_some(&self.dir)
     }
 
     /// How names and links are treated in the receiving folder, where what is staged is elsewhere: some file systems fold names in some
@@ -318,6 +331,11 @@ const LOCK: &str = "lock";
 pub(crate) const PROBE: &str = "probe";
 
 const PREFIX: &str = ".terahaul-";
+
+/// Where what has arrived of a transfer is kept until all has, in the folder that receives it.
+pub fn staging_folder(dir: &Path, transfer: TransferId) -> PathBuf {
+    dir.join(staging_name(transfer))
+}
 
 fn staging_name(transfer: TransferId) -> String {
     format!("{PREFIX}{transfer}")

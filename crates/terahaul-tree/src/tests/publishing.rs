@@ -27,6 +27,25 @@ fn staged(dir: &Path) -> (Sender, TreeSink, Journal) {
     (sender, sink, journal)
 }
 
+/// It was said to be in the folder of that name, which was another.
+#[test]
+fn a_folder_that_was_moved_away_gets_nothing_until_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_sender, sink, _journal) = staged(dir.path());
+    let [to, moved] = ["to", "moved"].map(|name| dir.path().join(name));
+    fs::rename(&to, &moved).unwrap();
+    for stand_in in [|_: &Path| (), |to: &Path| fs::create_dir(to).unwrap()] {
+        stand_in(&to);
+        let refused = sink.publish(Overwrite::Refuse);
+        assert!(matches!(refused, Err(PublishError::Moved(named)) if named == to));
+        assert_eq!(snapshot(&moved).len(), 0);
+    }
+    fs::remove_dir(&to).unwrap();
+    fs::rename(&moved, &to).unwrap();
+    sink.publish(Overwrite::Refuse).unwrap();
+    assert_eq!(snapshot(&to), snapshot(&dir.path().join("from")));
+}
+
 #[test]
 fn nothing_is_visible_before_and_everything_after() {
     let dir = tempfile::tempdir().unwrap();

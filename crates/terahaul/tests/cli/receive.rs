@@ -89,6 +89,11 @@ fn a_receiver_of_a_transfer_that_is_removed_meanwhile_hears_that_and_of_no_faile
     let ran = Ran::of_child(receiver);
     assert_ne!(ran.code, 0);
     assert!(ran.stdout.contains("was removed or reopened while it was received"), "{}", ran.stdout);
+    // Nothing else would ever remove it.
+    let left = format!("dst/.terahaul-{id}, which you may remove");
+    assert!(ran.stdout.contains(&left), "{}", ran.stdout);
+    let again = depot.run(&["receive", &link, "dst"]);
+    assert!(again.code == 5 && again.stderr.contains(&left), "{}", again.stderr);
     assert!(!depot.path("dst/src/a.bin").exists());
 }
 

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
-    EntryPath, Receiver, take_below,
+    EntryPath, Receiver, TransferId, take_below,
 };
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger, LedgerError};
-use terahaul_tree::{Collision, Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink};
+use terahaul_tree::{
+    Collision, Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink, staging_folder,
+};
 use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
@@ -267,6 +269,20 @@ pub(super) fn came_in_the_way(collisions: &[Collision], output: &Output) -> Fail
 /// Says that another run need not receive again what has arrived.
 pub(super) fn kept_for_the_same(failure: Failure) -> Failure {
     let message = format!("{}; what has arrived is kept here for the same command", failure.message);
+    Failure { message, ..failure }
+}
+
+/// What has arrived of a transfer that is gone stays, as nobody but the user knows that no link to it will be right again.
+pub(super) fn naming_what_is_left(failure: Failure, dir: &Path, transfer: TransferId) -> Failure {
+    let left = staging_folder(dir, transfer);
+    if failure.exit != Exit::NotFound || !left.is_dir() {
+        return failure;
+    }
+    let message = format!(
+        "{}; what has arrived of it is in {}, which you may remove if the transfer is gone",
+        failure.message,
+        printable_path(&left)
+    );
     Failure { message, ..failure }
 }
 

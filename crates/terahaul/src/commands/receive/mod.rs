@@ -23,7 +23,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText, counted, printable_path};
 use crate::settings::{Environment, Target};
-use destination::{COLLISION, Folder, came_in_the_way, kept_for_the_same};
+use destination::{COLLISION, Folder, came_in_the_way, kept_for_the_same, naming_what_is_left};
 
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let began = Instant::now();
@@ -45,7 +45,8 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let options = args.engine.options();
     // Before anything is written: a wrong link must not leave a folder behind.
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
-    let receiving = interrupt.guard(opening).await?;
+    let naming_what_is_left = |failure| naming_what_is_left(failure, &args.dir, target.transfer);
+    let receiving = interrupt.guard(opening).await.map_err(naming_what_is_left)?;
     let opening = open_folder(&args.dir, receiving.offer(), filter, overwrite, output);
     let folder = interrupt.guard(opening).await?;
     let resumed = folder.is_resumed();
@@ -60,7 +61,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
             return Err(failure);
         }
         Err(failure) if failure.code == COLLISION => return Err(kept_for_the_same(failure)),
-        other => other?,
+        other => other.map_err(naming_what_is_left)?,
     };
     if let Some(receipt) = &args.receipt {
         refuse_name_of_entry(&folder, &args.dir, receipt)?;
