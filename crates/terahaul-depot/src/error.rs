@@ -94,7 +94,8 @@ pub enum DepotError {
     )]
     TooLongForStore,
     #[error(
-        "{asked} more would pass {whose} quota of {quota} ({used} are in use): remove transfers that are not needed (this one too, if it has begun and is given up), or ask the depot's owner for more"
+        "{asked} more would pass {whose} quota of {quota} by {} ({used} are in use): remove transfers that are not needed (this one too, if it has begun and is given up), or ask the depot's owner for more",
+        ByteCount(.used.0.saturating_add(.asked.0).saturating_sub(.quota.0))
     )]
     Quota { whose: &'static str, asked: ByteCount, quota: ByteCount, used: ByteCount },
     #[error(

@@ -91,7 +91,7 @@ pub enum SinkError {
     Full(#[source] io::Error),
     /// There is room, but not in one file.
     #[error(
-        "the disk that receives the transfer takes no file that long ({0}): receive onto another file system, such as XFS"
+        "the disk that receives the transfer takes no file that long ({0}), or a limit on their length that this process has (ulimit -f): receive onto another file system, such as XFS"
     )]
     TooLong(#[source] io::Error),
     /// The place cannot be written to.

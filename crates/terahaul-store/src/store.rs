@@ -39,7 +39,7 @@ pub enum StoreError {
     Full(#[source] io::Error),
     /// The medium has room, but takes no file that long.
     #[error(
-        "the file system of the depot's data folder takes no file that long ({0}): move the folder to XFS, or split the transfer into several"
+        "the file system of the depot's data folder takes no file that long ({0}), or a limit on their length that the depot has (ulimit -f): move the folder to XFS, or split the transfer into several"
     )]
     TooLong(#[source] io::Error),
     /// The medium cannot be written to.
