@@ -4,7 +4,7 @@
 //! in a canonical encoding (docs/protocol.md), so the signature covers all of them, and a receipt can be checked
 //! offline, entry by entry, without holding it in memory.
 
-use ed25519_dalek::{Signer, Verifier};
+use ed25519_dalek::Signer;
 use serde::{Deserialize, Serialize};
 
 use crate::{ByteCount, Entry, EntryKind, EntryPath, Hash, Mtime, TransferId};
@@ -169,7 +169,8 @@ impl Statement {
         let verifying =
             ed25519_dalek::VerifyingKey::from_bytes(&key).map_err(|_| ReceiptError::Damaged("public key"))?;
         let signature = ed25519_dalek::Signature::from_bytes(&signature);
-        verifying.verify(&self.signed_bytes(), &signature).map_err(|_| ReceiptError::Signature)?;
+        // Keys of small order have signatures that fit every statement.
+        verifying.verify_strict(&self.signed_bytes(), &signature).map_err(|_| ReceiptError::Signature)?;
         Ok(PublicKey(key))
     }
 }
@@ -370,5 +371,13 @@ mod tests {
             change(&mut altered);
             assert!(altered.verify().is_err(), "change {at}");
         }
+    }
+
+    #[test]
+    fn a_key_whose_signature_fits_every_statement_proves_nothing() {
+        let mut forged = receipt();
+        forged.statement.public_key = format!("01{}", "0".repeat(62));
+        forged.signature = format!("01{}", "0".repeat(126));
+        assert_eq!(forged.verify(), Err(ReceiptError::Signature));
     }
 }

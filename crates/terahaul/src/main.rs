@@ -124,9 +124,11 @@ fn without_threads(error: impl Display) -> Failure {
 }
 
 fn report(output: &Output, failure: &Failure) {
+    let remedy = output::remedy_of_repeated(&failure.message);
+    let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
     output.emit(&Event::Error {
         code: &failure.code,
-        message: &failure.message,
+        message: &format!("{failure}{remedy}"),
         exit: failure.exit.number(),
     });
 }
@@ -137,16 +139,18 @@ fn say_lost(lost: &Failure) -> Exit {
     lost.exit
 }
 
-/// Help and versions are asked for; the rest is a mistake on the command line.
+/// Help and versions are asked for; the rest is a mistake on the command line. One with a secret in it is said in this program's own way,
+/// which masks that.
 fn not_parsed(error: &clap::Error) -> Exit {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = !asked && std::env::args_os().any(|arg| arg == "--json");
-    if json {
+    let text = error.render().to_string();
+    if json || (!asked && output::remedy_of_repeated(&text).is_some()) {
         let output = Output::new(GlobalArgs { json, quiet: false });
-        report(&output, &Failure::usage(mistake_in(&error.render().to_string())));
+        report(&output, &Failure::usage(mistake_in(&text)));
     } else {
         let printed = match asked && !std::io::stdout().is_terminal() {
-            true => output::write_line(error.render().to_string().trim_end()),
+            true => output::write_line(text.trim_end()),
             false => error.print(),
         };
         // A closed pipe after `--help | head` is no matter.
@@ -200,10 +204,10 @@ fn start_log(cli: &Cli) {
     }
 }
 
-/// What another end says is in some: it begins no line of its own, and turns nothing round.
+/// What another end says is in some: it begins no line of its own, turns nothing round, and shows no secret.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
-    let text = PrintableText(text.as_bytes());
+    let text = output::masked(&PrintableText(text.as_bytes()).to_string());
     match field.name() {
         "message" => write!(writer, "{text}"),
         // Where in its source a library says it that knows nothing of spans.

@@ -10,7 +10,7 @@ use super::receive::DestinationError;
 use crate::control::ControlError;
 use crate::endpoint::EndpointError;
 use crate::local::LocalAddressError;
-use crate::tls::{HandshakeError, TlsConfigError};
+use crate::tls::{HandshakeError, TlsConfigError, named_roots, said_of_names};
 
 /// What kind of error, for exit codes and scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,9 +84,9 @@ pub enum ClientError {
         /// What is in the way.
         detail: String,
     },
-    /// Somebody else answers, the certificate was renewed, or the address has lost its fingerprint.
+    /// Somebody else answers, or the certificate was renewed.
     #[error(
-        "{host} shows a certificate that is neither the one the address pins nor known to this machine: check that the address or link is whole, in quotes, with its '#sha256=…' or '&fp=…'; if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
+        "{host} shows another certificate than the one that its address or link pins: if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
     )]
     Certificate {
         /// Host and port.
@@ -99,6 +99,27 @@ pub enum ClientError {
     CertificateDates {
         /// Host and port.
         host: String,
+    },
+    /// Nobody who is trusted here says whose it is: its address has lost its fingerprint, the authority's own certificates are missing on
+    /// either side, or somebody else answers.
+    #[error(
+        "{host} shows a certificate that no authority known to this machine has signed for a server: if its address has a '#sha256=…', or the link a '&fp=…', give it whole, in quotes; if the depot has its certificate from an authority, it has to send the intermediate ones, too (fullchain.pem), and the authority has to be known here ({roots}); otherwise somebody is in between"
+    )]
+    CertificateIssuer {
+        /// Host and port.
+        host: String,
+        /// Where authorities are known from.
+        roots: String,
+    },
+    /// It is another name's.
+    #[error(
+        "{host} shows a certificate that is not for this name{}: use the name that it is for in the address, or give the depot a certificate that is for this one", said_of_names(.names)
+    )]
+    CertificateName {
+        /// Host and port.
+        host: String,
+        /// What it is for, as the library says it.
+        names: Vec<String>,
     },
     /// TLS failed otherwise.
     #[error("the TLS handshake with {host} failed ({detail}): check that the address is a Terahaul depot's")]
@@ -190,7 +211,10 @@ impl ClientError {
             | Self::NotNative { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
             Self::Endpoint(_) | Self::LocalAddress(_) | Self::TlsConfig(_) => ErrorKind::Usage,
-            Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
+            Self::Certificate { .. }
+            | Self::CertificateDates { .. }
+            | Self::CertificateIssuer { .. }
+            | Self::CertificateName { .. } => ErrorKind::Certificate,
             Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
             Self::Destination(_) | Self::Local(_) | Self::Lacking(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
@@ -242,22 +266,46 @@ impl ClientError {
 
     /// The depot's certificate was refused, for this reason.
     pub fn from_certificate(host: String, why: &rustls::CertificateError) -> Self {
-        use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        use rustls::CertificateError::{
+            ApplicationVerificationFailure, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+            NotValidYet, NotValidYetContext,
+        };
         match why {
+            // Who pins one looks at nothing else.
+            ApplicationVerificationFailure => Self::Certificate { host },
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } => {
                 Self::CertificateDates { host }
             }
-            _ => Self::Certificate { host },
+            NotValidForNameContext { presented, .. } => {
+                Self::CertificateName { host, names: presented.clone() }
+            }
+            NotValidForName => Self::CertificateName { host, names: vec![] },
+            _ => Self::CertificateIssuer { host, roots: said_of_roots() },
+        }
+    }
+
+    /// TLS with the depot failed.
+    pub fn from_tls(host: String, error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(why) => Self::from_certificate(host, why),
+            error if is_of_another_protocol(error) => Self::NotNative { host },
+            other => Self::Tls { host, detail: other.to_string() },
         }
     }
 
     pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {
         match error {
-            HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => Self::from_certificate(host, why),
-            HandshakeError::Tls(error) if is_of_another_protocol(error) => Self::NotNative { host },
+            HandshakeError::Tls(error) => Self::from_tls(host, error),
             HandshakeError::Closed => Self::Unreachable { host, detail: error.to_string() },
             other => Self::Tls { host, detail: other.to_string() },
         }
+    }
+}
+
+fn said_of_roots() -> String {
+    match named_roots() {
+        Some(named) => format!("{named}, and no other place is looked at"),
+        None => "by update-ca-certificates, or SSL_CERT_FILE".into(),
     }
 }
 
@@ -294,5 +342,24 @@ mod tests {
             assert!(said(dated).contains("'date'"));
         }
         assert!(said(UnknownIssuer).contains("somebody is in between"));
+    }
+
+    /// All were called certificates that the address did not pin.
+    #[test]
+    fn what_is_wrong_with_a_certificate_is_said_with_its_own_remedy() {
+        use rustls::CertificateError::{
+            ApplicationVerificationFailure, NotValidForNameContext, UnknownIssuer,
+        };
+        let said = |why| ClientError::from_certificate("h:1".into(), &why);
+        let pinned = said(ApplicationVerificationFailure).to_string();
+        assert!(pinned.contains("pins") && !pinned.contains("authority"), "{pinned}");
+        let unknown = said(UnknownIssuer).to_string();
+        assert!(unknown.contains("fullchain.pem") && unknown.contains("SSL_CERT_FILE"), "{unknown}");
+        let presented = ["DnsName(\"*.b.example\")", "IpAddress(192.0.2.1)"].map(String::from).to_vec();
+        let named = said(NotValidForNameContext { expected: "h".try_into().unwrap(), presented });
+        assert_eq!(named.kind(), ErrorKind::Certificate);
+        let named = named.to_string();
+        assert!(named.contains("but for *.b.example, 192.0.2.1: use"), "{named}");
+        assert!(!named.contains("in between"), "{named}");
     }
 }

@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
 
 use super::config::provider;
 use super::pin::Fingerprint;
@@ -45,8 +47,43 @@ pub enum CertificateError {
         /// Whose it is.
         origin: Origin,
     },
+    /// Nobody could give a depot its key's passphrase.
+    #[error(
+        "{0} is a key that a passphrase protects, which a depot has nobody to ask for: write it without one, as 'openssl pkey -in KEY -out NEW' does, where only the depot's user can read it"
+    )]
+    Locked(PathBuf),
+    /// The key is of a kind that TLS here does not have, or damaged.
+    #[error(
+        "{key} has no private key that can be used, as are RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, and Ed25519: {}", .origin.remedy()
+    )]
+    Kind {
+        /// The key's file.
+        key: PathBuf,
+        /// Whose it is.
+        origin: Origin,
+    },
+    /// What is in the place of the leaf is none.
+    #[error("the first certificate in {chain} cannot be read ({source}): {}", .origin.remedy())]
+    Leaf {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// Whose it is.
+        origin: Origin,
+        /// What rustls says.
+        source: Error,
+    },
+    /// The certificate is there, and not at its place.
+    #[error(
+        "{key} is the key of another certificate in {chain} than the first: put that one first, and behind each the one that has signed it"
+    )]
+    Order {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// The key's.
+        key: PathBuf,
+    },
     /// A certificate and a key that are each as they should be, and do not belong together.
-    #[error("{key} is not the key of the certificate in {chain} ({source}): {}", .origin.remedy())]
+    #[error("{key} is not the key of the certificate in {chain}: {}", .origin.remedy())]
     NoPair {
         /// The certificate's file.
         chain: PathBuf,
@@ -54,8 +91,6 @@ pub enum CertificateError {
         key: PathBuf,
         /// Whose they are.
         origin: Origin,
-        /// What rustls says.
-        source: rustls::Error,
     },
     /// The kept certificate has lost its key. Another pair would have another fingerprint, which no link and no login knows.
     #[error(
@@ -140,11 +175,33 @@ fn read_pair(
     if chain.is_empty() {
         return Err(pem(chain_path, "certificates"));
     }
-    let key = PrivateKeyDer::from_pem_slice(&read(key_path)?).map_err(|_| pem(key_path, "a private key"))?;
-    CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider()).map_err(|source| {
-        CertificateError::NoPair { chain: chain_path.into(), key: key_path.into(), origin, source }
+    let key_file = read(key_path)?;
+    let key = PrivateKeyDer::from_pem_slice(&key_file).map_err(|_| match is_locked(&key_file) {
+        true => CertificateError::Locked(key_path.into()),
+        false => pem(key_path, "a private key"),
     })?;
-    Ok((chain, key))
+    let signing = provider().key_provider.load_private_key(key.clone_key());
+    let signing = signing.map_err(|_| CertificateError::Kind { key: key_path.into(), origin })?;
+    let is_of = |leaf: &CertificateDer<'static>| {
+        CertifiedKey::new(vec![leaf.clone()], Arc::clone(&signing)).keys_match()
+    };
+    match is_of(&chain[0]) {
+        // What cannot be told is no mistake.
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok((chain, key)),
+        Err(Error::InconsistentKeys(_)) => {
+            let (of, key) = (chain_path.into(), key_path.into());
+            Err(match chain.iter().any(|other| is_of(other).is_ok()) {
+                true => CertificateError::Order { chain: of, key },
+                false => CertificateError::NoPair { chain: of, key, origin },
+            })
+        }
+        Err(source) => Err(CertificateError::Leaf { chain: chain_path.into(), origin, source }),
+    }
+}
+
+/// Both kinds of PEM say so in words: in the section's name, or in a header.
+fn is_locked(key_file: &[u8]) -> bool {
+    key_file.windows(9).any(|word| word == b"ENCRYPTED")
 }
 
 fn make(name: &str) -> Result<(rcgen::Certificate, rcgen::KeyPair), rcgen::Error> {
@@ -224,6 +281,44 @@ mod tests {
         let refused = Certificate::load(&chain, &key).err().unwrap().to_string();
         assert!(refused.contains(key.to_str().unwrap()) && refused.contains("--tls-key"), "{refused}");
     }
+
+    /// The first two were no PEM files, and the rest of another pair.
+    #[test]
+    fn what_is_wrong_with_a_key_or_a_chain_is_said_with_its_remedy() {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for dir in [&one, &other] {
+            Certificate::kept_in(dir.path()).unwrap();
+        }
+        let (chain, key) = (one.path().join("tls-cert.pem"), one.path().join("tls-key.pem"));
+        let refused = || Certificate::load(&chain, &key).err().unwrap().to_string();
+        let good = fs::read(&key).unwrap();
+        for (text, said) in [
+            (
+                "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGj\n-----END ENCRYPTED PRIVATE KEY-----\n",
+                "openssl pkey",
+            ),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0A\n\nMIGj\n-----END RSA PRIVATE KEY-----\n",
+                "openssl pkey",
+            ),
+            (ED448, "P-256 or P-384"),
+        ] {
+            fs::write(&key, text).unwrap();
+            assert!(refused().contains(said), "{}", refused());
+        }
+        fs::write(&key, good).unwrap();
+        let [leaf, issuer] = [&one, &other].map(|dir| fs::read(dir.path().join("tls-cert.pem")).unwrap());
+        fs::write(&chain, [issuer, leaf].concat()).unwrap();
+        assert!(refused().contains("put that one first"), "{}", refused());
+        fs::write(&chain, "-----BEGIN CERTIFICATE-----\nMIGj\n-----END CERTIFICATE-----\n").unwrap();
+        assert!(refused().contains("cannot be read"), "{}", refused());
+    }
+
+    const ED448: &str = "-----BEGIN PRIVATE KEY-----
+MEcCAQAwBQYDK2VxBDsEOfpZL+5j66w1ZyQafqjBbX2+Kv4VyXJdQZFYYPwtuTaP
+ZBpqCFB7pKN3rI5GqudsB9DX+nAG3YbCTA==
+-----END PRIVATE KEY-----
+";
 
     /// Of the one no file was named, of the other flags that nobody had given.
     #[test]

@@ -22,9 +22,19 @@ pub enum TlsConfigError {
     Tls(#[from] rustls::Error),
     /// The system has no root certificates.
     #[error(
-        "this system has no trusted root certificates: install the ca-certificates package, or use an address with a #sha256= fingerprint"
+        "this system has no trusted root certificates{0}: install the ca-certificates package, or use an address with a #sha256= fingerprint"
     )]
-    NoRoots,
+    NoRoots(String),
+    /// Where the environment has them looked for, there are none.
+    #[error(
+        "there are no trusted root certificates where the environment says that they are, by {named}{detail}: name a PEM file that has some, or leave that unset, or use an address with a #sha256= fingerprint"
+    )]
+    NoNamedRoots {
+        /// The variables.
+        named: String,
+        /// What could not be read.
+        detail: String,
+    },
     /// Certificates have dates.
     #[error("this machine's clock says that it is before 1970, and TLS needs to know the time: set it")]
     Clock,
@@ -125,10 +135,25 @@ impl ClientTls {
     }
 }
 
-fn system_roots() -> Result<RootCertStore, TlsConfigError> {
+pub(super) fn system_roots() -> Result<RootCertStore, TlsConfigError> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() { Err(TlsConfigError::NoRoots) } else { Ok(roots) }
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if !roots.is_empty() {
+        return Ok(roots);
+    }
+    let detail = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+    Err(match named_roots() {
+        Some(named) => TlsConfigError::NoNamedRoots { named, detail },
+        None => TlsConfigError::NoRoots(detail),
+    })
+}
+
+/// What the environment names in place of the system's root certificates.
+pub(crate) fn named_roots() -> Option<String> {
+    let named = |name: &str| std::env::var_os(name).map(|path| format!("{name}={}", path.display()));
+    let all: Vec<_> = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().filter_map(named).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 #[cfg(test)]

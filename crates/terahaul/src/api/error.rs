@@ -70,15 +70,7 @@ pub fn protocol(host: &str) -> Failure {
 /// The request did not get through.
 pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
     match tls_error(error) {
-        Some(rustls::Error::InvalidCertificate(why)) => {
-            ClientError::from_certificate(host.to_owned(), why).into()
-        }
-        Some(tls) => Failure::new(
-            Exit::Unreachable,
-            format!(
-                "the TLS handshake with {host} failed ({tls}): check that the address is a Terahaul depot's"
-            ),
-        ),
+        Some(tls) => ClientError::from_tls(host.to_owned(), tls).into(),
         None => {
             let detail = innermost(error);
             Failure::new(

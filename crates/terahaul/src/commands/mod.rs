@@ -22,7 +22,7 @@ use terahaul_core::TransferId;
 use crate::cli::{Cli, Command, EXIT_CODES};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, masked};
 use crate::settings::{DepotSettings, Environment, LoginFile};
 
 /// Does what was asked.
@@ -68,7 +68,7 @@ async fn each(
         if ids.len() == 1 || fails_with_all(&failure) {
             return Err(failure);
         }
-        let name = if may_be_link(id) { "a link" } else { id };
+        let name = if may_be_link(id) { "a link".to_owned() } else { masked(id) };
         let path = PathText::from(name.as_bytes());
         let message = format!("failed: {failure}");
         output.emit(&Event::Failure { path, cause: "failed", message: &message });

@@ -46,9 +46,10 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
     let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
     keep_token(&args.data.join("owner-token"), &token)?;
-    let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
     let is_guessed = public.is_none() && listen.ip().is_unspecified();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen));
+    let doubts = certificate.as_ref().map(|certificate| certificate.doubts(&endpoint.host));
+    let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
     endpoint.pin = server.pin();
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
     let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
@@ -60,6 +61,9 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         listen: listen.to_string(),
         data: args.data.to_string_lossy().into_owned(),
     });
+    for doubt in doubts.iter().flatten() {
+        tracing::warn!("{doubt}");
+    }
     if is_guessed {
         output.notice(format!(
             "links will lead to {}: if others know this machine by another name, give it with --url",

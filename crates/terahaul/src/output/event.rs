@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 use terahaul_core::{ByteCount, EntryPath, ReceiptEntry};
 
+use super::secrets::serialize_masked;
 use crate::api::{Token, Transfer};
 
 /// One event. As JSON, its name is in the field `event`.
@@ -72,6 +73,7 @@ pub enum Event<'a> {
         /// The cause's name.
         cause: &'a str,
         /// What happened, and what to do.
+        #[serde(serialize_with = "serialize_masked")]
         message: &'a str,
     },
     /// Something is not what the receipt says.
@@ -118,6 +120,7 @@ pub enum Event<'a> {
         /// A stable name.
         code: &'a str,
         /// What happened, and what to do.
+        #[serde(serialize_with = "serialize_masked")]
         message: &'a str,
         /// The exit code.
         exit: u8,

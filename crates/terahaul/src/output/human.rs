@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use terahaul_core::{ByteCount, Printable, PrintableText, ReceiptEntry, ReceiptKind};
 
-use super::{Event, date_of};
+use super::{Event, date_of, masked};
 use crate::api::{Token, Transfer};
 
 /// The head of a list of transfers; with their senders, who are told to the depot's owner alone.
@@ -41,10 +41,10 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
 pub fn stderr_text(event: &Event<'_>) -> Option<String> {
     match event {
         Event::Failure { path, message, .. } => {
-            Some(format!("terahaul: {} {}", path.printable, printable_text(message)))
+            Some(format!("terahaul: {} {}", path.printable, masked(&printable_text(message))))
         }
         Event::Notice { message } => Some(format!("terahaul: {}", printable_text(message))),
-        Event::Error { message, .. } => Some(format!("terahaul: {}", printable_text(message))),
+        Event::Error { message, .. } => Some(format!("terahaul: {}", masked(&printable_text(message)))),
         _ => None,
     }
 }

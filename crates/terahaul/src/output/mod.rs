@@ -10,6 +10,7 @@ mod human;
 mod json;
 mod narrow;
 mod progress;
+mod secrets;
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ pub use date::date_of;
 pub use descriptor::{Stderr, handle_interrupt};
 pub use event::{Event, PathText, PathView, ProgressView};
 pub use human::{TOKENS, counted, long, printable, printable_path, printable_text, transfers_head};
+pub use secrets::{masked, remedy_of_repeated};
 
 use crate::cli::GlobalArgs;
 use crate::exit::Failure;

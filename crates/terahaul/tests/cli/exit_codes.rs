@@ -1,5 +1,8 @@
 //! Each number that docs/cli.md lists, but for those that other modules show.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use crate::rig::{Depot, Ran, terahaul, wait_until, write_random};
 
 #[test]
@@ -153,6 +156,60 @@ fn another_certificate_is_4() {
         let ran = Ran::of(command);
         assert_eq!(ran.code, 4, "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("certificate"), "{}", ran.stderr);
+    }
+}
+
+/// The variable was never named: 'install the ca-certificates package', or somebody was in between.
+#[test]
+fn where_the_environment_has_no_authority_that_fits_its_variable_is_named() {
+    let [depot, other] = [(); 2].map(|()| Depot::start());
+    let (base, _) = depot.url.split_once('#').unwrap();
+    std::fs::write(depot.path("empty"), "").unwrap();
+    std::fs::write(depot.path("text"), "no certificate").unwrap();
+    let cert = |of: &Depot| of.path("depot/keys/tls-cert.pem");
+    for (file, code) in [
+        (depot.path("missing"), 2),
+        (depot.path("empty"), 2),
+        (depot.path("text"), 2),
+        (cert(&other), 4),
+        (cert(&depot), 0),
+    ] {
+        let mut command = depot.command(&["list"]);
+        command.env("TERAHAUL_URL", base).env("SSL_CERT_FILE", &file).env_remove("SSL_CERT_DIR");
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, code, "{}: {}", file.display(), ran.stderr);
+        let named = ran.stderr.contains(&format!("SSL_CERT_FILE={}", file.display()));
+        assert!(named || code == 0, "{}", ran.stderr);
+    }
+}
+
+/// Only `send` and `receive` said what may be in between.
+#[test]
+fn what_ends_tls_in_front_of_a_depot_with_an_older_version_is_named_as_such() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("x"), "x").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/#sha256={}", listener.local_addr().unwrap(), "ab".repeat(32));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            let mut hello = [0; 5];
+            stream.read_exact(&mut hello).unwrap();
+            let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
+            stream.read_exact(&mut rest).unwrap();
+            // A fatal alert: protocol_version.
+            stream.write_all(&[21, 3, 3, 0, 2, 2, 70]).unwrap();
+        }
+    });
+    for args in [&["list"][..], &["token", "list"], &["send", "x"]] {
+        let mut command = terahaul(home.path());
+        command.args(args).env("TERAHAUL_URL", &url).env("TERAHAUL_TOKEN", "tht_x");
+        let ran = Ran::of(command);
+        assert_eq!(
+            (ran.code, ran.stderr.contains("something in between ends TLS")),
+            (3, true),
+            "{}",
+            ran.stderr
+        );
     }
 }
 

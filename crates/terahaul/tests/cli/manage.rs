@@ -238,3 +238,29 @@ fn two_logins_at_once_are_both_stored() {
         assert_eq!(ran.code, 0, "{}", ran.stderr);
     }
 }
+
+#[test]
+fn no_error_repeats_a_token_or_a_links_secret() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let (token, link) = (depot.token.as_str(), depot.send(&["x"]));
+    let secret = link.split(['#', '&']).nth(1).unwrap();
+    let (of_token, of_link) = (["tht_…", "TERAHAUL_TOKEN"], ["thl_…", "'terahaul receive'"]);
+    for (words, said) in [
+        (&["login", "https://h:1", token][..], of_token),
+        (&["list", token], of_token),
+        (&["extend", token, "--expire-days", "3"], of_token),
+        (&["extend", token, token, "--expire-days", "3"], ["tht_…", "2 of 2 failed"]),
+        (&["send", "x", "--limit", token], of_token),
+        (&["send", &link], of_link),
+        (&["send", "x", "--receipt", &link], of_link),
+        (&["serve", "--url", &link], of_link),
+    ] {
+        for more in [&[][..], &["--json"]] {
+            let ran = depot.run(&[words, more].concat());
+            let told = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(ran.code != 0 && said.iter().all(|said| told.contains(said)), "{words:?}: {told}");
+            assert!(!told.contains(token) && !told.contains(secret), "{words:?}: {told}");
+        }
+    }
+}

@@ -67,6 +67,30 @@ fn a_depot_that_cannot_be_made_as_asked_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_certificate_that_no_client_will_accept_is_not_taken_without_a_word() {
+    let depot = Depot::start();
+    let kept = |name: &str| depot.path("depot/keys").join(name);
+    let other = Depot::start();
+    let mut command = terahaul(depot.home.path());
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--url", "https://other.example"])
+        .arg("--tls-cert")
+        .arg(kept("tls-cert.pem"))
+        .arg("--tls-key")
+        .arg(kept("tls-key.pem"))
+        .env("SSL_CERT_FILE", other.path("depot/keys/tls-cert.pem"))
+        .env_remove("SSL_CERT_DIR");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let told: Vec<_> = lines.map(Result::unwrap).take_while(|line| !line.contains("Ctrl-C")).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for said in ["is not for other.example, but for localhost, 127.0.0.1,", "no authority known"] {
+        assert!(told.iter().any(|line| line.contains("WARN") && line.contains(said)), "{told:?}");
+    }
+}
+
+#[test]
 fn a_request_to_terminate_ends_the_depot_in_good_order() {
     let mut depot = Depot::start();
     depot.signal("TERM");
