@@ -86,7 +86,7 @@ pub enum ClientError {
     },
     /// Somebody else answers, or the certificate was renewed.
     #[error(
-        "{host} shows another certificate than the one that its address or link pins: if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
+        "{host} shows another certificate than the one that its address or link pins, or does not hold the key of that one: if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
     )]
     Certificate {
         /// Host and port.
@@ -103,13 +103,15 @@ pub enum ClientError {
     /// Nobody who is trusted here says whose it is: its address has lost its fingerprint, the authority's own certificates are missing on
     /// either side, or somebody else answers.
     #[error(
-        "{host} shows a certificate that no authority known to this machine has signed for a server: if its address has a '#sha256=…', or the link a '&fp=…', give it whole, in quotes; if the depot has its certificate from an authority, it has to send the intermediate ones, too (fullchain.pem), and the authority has to be known here ({roots}); otherwise somebody is in between"
+        "{host} shows a certificate that no authority known to this machine has signed for a server{detail}: if its address has a '#sha256=…', or the link a '&fp=…', give it whole, in quotes; if the depot has its certificate from an authority, it has to send the intermediate ones, too (fullchain.pem), and the authority has to be known here ({roots}); otherwise somebody is in between"
     )]
     CertificateIssuer {
         /// Host and port.
         host: String,
         /// Where authorities are known from.
         roots: String,
+        /// What the library says, where that is more.
+        detail: String,
     },
     /// It is another name's.
     #[error(
@@ -268,10 +270,10 @@ impl ClientError {
     pub fn from_certificate(host: String, why: &rustls::CertificateError) -> Self {
         use rustls::CertificateError::{
             ApplicationVerificationFailure, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
-            NotValidYet, NotValidYetContext,
+            NotValidYet, NotValidYetContext, UnknownIssuer,
         };
         match why {
-            // Who pins one looks at nothing else.
+            // Who pins one looks at nothing else in it.
             ApplicationVerificationFailure => Self::Certificate { host },
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } => {
                 Self::CertificateDates { host }
@@ -280,7 +282,10 @@ impl ClientError {
                 Self::CertificateName { host, names: presented.clone() }
             }
             NotValidForName => Self::CertificateName { host, names: vec![] },
-            _ => Self::CertificateIssuer { host, roots: said_of_roots() },
+            other => {
+                let detail = if *other == UnknownIssuer { String::new() } else { format!(" ({other})") };
+                Self::CertificateIssuer { host, roots: said_of_roots(), detail }
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! The cipher order is a measurement: AES-128-GCM seals 15 % more bytes a second than AES-256-GCM and is what scp
 //! users pick for speed; both are far beyond reach of an attacker. ChaCha20 is for processors without AES.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -151,8 +152,12 @@ pub(super) fn system_roots() -> Result<RootCertStore, TlsConfigError> {
 
 /// What the environment names in place of the system's root certificates.
 pub(crate) fn named_roots() -> Option<String> {
-    let named = |name: &str| std::env::var_os(name).map(|path| format!("{name}={}", path.display()));
-    let all: Vec<_> = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().filter_map(named).collect();
+    let names_none = |paths: &OsStr| std::env::split_paths(paths).all(|path| path.as_os_str().is_empty());
+    let file = std::env::var_os("SSL_CERT_FILE").map(|path| ("SSL_CERT_FILE", path));
+    // Empty, it is taken for not set.
+    let dir = std::env::var_os("SSL_CERT_DIR").filter(|paths| !names_none(paths));
+    let all = file.into_iter().chain(dir.map(|paths| ("SSL_CERT_DIR", paths)));
+    let all: Vec<_> = all.map(|(name, path)| format!("{name}={}", path.display())).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
 

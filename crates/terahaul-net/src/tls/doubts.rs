@@ -30,26 +30,29 @@ impl Certificate {
         let leaf = self.chain.first().filter(|_| !self.self_signed).map(ParsedCertificate::try_from);
         let Some(Ok(leaf)) = leaf else { return vec![] };
         let algorithms = provider().signature_verification_algorithms.all;
-        let signed =
-            verify_server_cert_signed_by_trust_anchor(&leaf, roots, &self.chain[1..], now, algorithms);
-        let of_issuer = match signed {
+        let verify = |roots: &RootCertStore, above: &[_]| {
+            verify_server_cert_signed_by_trust_anchor(&leaf, roots, above, now, algorithms)
+        };
+        // Its dates alone: clients may know what has signed a certificate above it by one that is newer.
+        let of_issuer = match verify(&RootCertStore::empty(), &[]) {
             Err(InvalidCertificate(Expired | ExpiredContext { .. })) => Some(
                 "the certificate has expired, by this machine's clock, and clients refuse it: renew it, or set the clock",
             ),
             Err(InvalidCertificate(NotValidYet | NotValidYetContext { .. })) => Some(
                 "the certificate is not valid yet, by this machine's clock, and clients refuse it: see that the clock is right",
             ),
-            Err(_) if !roots.is_empty() => Some(
+            _ if !roots.is_empty() && verify(roots, &self.chain[1..]).is_err() => Some(
                 "no authority known to this machine has signed the certificate for a server, and clients refuse it that do not know one either: if an authority has signed it, give the intermediate certificates, too (fullchain.pem); one that signed itself is best left to the depot, without --tls-cert",
             ),
             _ => None,
         };
         let name = ServerName::try_from(host).ok();
         let of_name = name.and_then(|name| verify_server_name(&leaf, &name).err()).map(|error| {
-            let names = match error {
-                InvalidCertificate(NotValidForNameContext { presented, .. }) => said_of_names(&presented),
-                _ => String::new(),
+            let presented = match error {
+                InvalidCertificate(NotValidForNameContext { presented, .. }) => presented,
+                _ => vec![],
             };
+            let names = said_of_names(&presented);
             format!("the certificate is not for {host}{names}, and clients that are led there refuse it: give --url with a name that it is for, or a certificate that is for this one")
         });
         of_issuer.map(str::to_owned).into_iter().chain(of_name).collect()
@@ -59,15 +62,17 @@ impl Certificate {
 /// Names of a certificate that are repeated: those of a provider of web pages have hundreds.
 const MOST_NAMES: usize = 5;
 
-/// Behind what a certificate is not for: what it is for. The library calls names `DnsName("a")` and `IpAddress(192.0.2.1)`.
+/// Behind what a certificate is not for: what it is for. The library calls names `DnsName("a")` and `IpAddress(192.0.2.1)`; others are no
+/// hosts'.
 pub(crate) fn said_of_names(presented: &[String]) -> String {
     let plain = |name: &String| {
-        let inner = name.split_once('(').map_or(name.as_str(), |(_, inner)| inner.trim_end_matches(')'));
-        inner.trim_matches('"').to_owned()
+        let inner = ["DnsName(", "IpAddress("].iter().find_map(|kind| name.strip_prefix(kind))?;
+        Some(inner.trim_end_matches(')').trim_matches('"').to_owned())
     };
-    let named: Vec<_> = presented.iter().take(MOST_NAMES).map(plain).collect();
-    match presented.len() {
-        0 => String::new(),
+    let all: Vec<_> = presented.iter().filter_map(plain).collect();
+    let named = &all[..all.len().min(MOST_NAMES)];
+    match all.len() {
+        0 => ", nor for any that clients look for (subjectAltName)".into(),
         1..=MOST_NAMES => format!(", but for {}", named.join(", ")),
         all => format!(", but for {} and {} others", named.join(", "), all - MOST_NAMES),
     }
@@ -128,5 +133,8 @@ mod tests {
     fn of_many_names_some_are_said() {
         let many: Vec<_> = (0..7).map(|number| format!("DnsName(\"{number}.example\")")).collect();
         assert!(said_of_names(&many).ends_with("3.example, 4.example and 2 others"));
+        let [mail, host] = ["Unsupported(0x01)", "DnsName(\"a\")"].map(String::from);
+        assert_eq!(said_of_names(&[mail.clone(), host]), ", but for a");
+        assert!(said_of_names(&[mail]).contains("subjectAltName"));
     }
 }

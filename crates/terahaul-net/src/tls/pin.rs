@@ -65,6 +65,16 @@ impl PinnedServer {
     }
 }
 
+/// Whoever shows what is pinned and does not hold its key is not whom the pin is of.
+fn not_pinned(error: Error) -> Error {
+    match error {
+        Error::InvalidCertificate(CertificateError::BadSignature) => {
+            CertificateError::ApplicationVerificationFailure.into()
+        }
+        other => other,
+    }
+}
+
 impl ServerCertVerifier for PinnedServer {
     fn verify_server_cert(
         &self,
@@ -88,6 +98,7 @@ impl ServerCertVerifier for PinnedServer {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+            .map_err(not_pinned)
     }
 
     fn verify_tls13_signature(
@@ -97,6 +108,7 @@ impl ServerCertVerifier for PinnedServer {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+            .map_err(not_pinned)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -7,7 +7,7 @@ const LINK: &str = "thl_";
 
 /// A secret has 43 characters behind its prefix. Of one that was cut to fewer than these, too much is missing for it to be guessed, and
 /// files may have such names.
-const SHORTEST: usize = 16;
+const SHORTEST: usize = 32;
 
 /// The text, with `…` in place of each secret behind its prefix.
 pub fn masked(text: &str) -> String {
@@ -36,7 +36,7 @@ pub fn remedy_of_repeated(text: &str) -> Option<&'static str> {
             "a token belongs on the stdin of 'terahaul login', or in TERAHAUL_TOKEN, and on no command line",
         );
     }
-    repeats(LINK).then_some("a link is for 'terahaul receive'")
+    repeats(LINK).then_some("a link is for 'terahaul receive', 'info' or 'verify', one at a time")
 }
 
 /// For JSON lines.
