@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
-use terahaul_core::{Entry, EntryIndex, EntryPath, Receiver, TransferId};
+use terahaul_core::{Entry, EntryIndex, EntryPath, FailureCause, Receiver, TransferId};
 use terahaul_net::channel::Placement;
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
@@ -100,6 +100,8 @@ struct State {
     landed: Landed,
     /// Entries that will not arrive.
     failed: BTreeMap<EntryIndex, Failure>,
+    /// Of those that have vanished, where the entries ended that were known then: what came later was there later.
+    vanished: BTreeMap<EntryIndex, EntryIndex>,
     /// What went wrong at the end.
     late: Failures,
     /// What of the source is not in the manifest, once the sender has said so.
@@ -283,6 +285,9 @@ impl Landing {
                 format!("{} ({detail})", cause.describe())
             };
             let path = path.unwrap_or_else(|| entry.to_string().into_bytes());
+            if cause == FailureCause::Vanished {
+                state.vanished.entry(entry).or_insert(known);
+            }
             state.failed.entry(entry).or_insert(Failure { path, cause, message });
         }
     }

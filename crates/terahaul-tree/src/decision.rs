@@ -235,6 +235,7 @@ impl Decision {
             Self::Metadata(changes) | Self::Compare(changes) => {
                 Self::Write(Changes { content: true, ..changes })
             }
+            Self::Skip(Reason::Same) => Self::Write(Changes { content: true, ..Changes::default() }),
             decided => decided,
         }
     }

@@ -1,4 +1,5 @@
-//! Whether a file that stays would have somebody's rights lent to content that is another's.
+//! Whose rights a program is given: neither those of somebody who has not got it, nor somebody's where a file that stays has content that is
+//! another's.
 //!
 //! That its size and time are the sender's does not tell what is in it, and whoever has it may write to it until it is given away.
 
@@ -10,6 +11,8 @@ use crate::owners::Ids;
 use crate::publish::SET_GROUP;
 
 const SET_USER: u32 = 0o4000;
+/// The permission bits that lend rights.
+pub(crate) const LENDING: u32 = SET_USER | SET_GROUP;
 /// What lets a program do more than whoever starts it.
 const CAPABILITIES: &[u8] = b"security.capability";
 
@@ -34,6 +37,15 @@ pub(crate) fn lends(mode: u32, capabilities: bool, wanted: Ids, stat: &Stat) -> 
     // Its group may be that of the folder it is in, and its owner not be in that.
     let has_group = mode_of(stat) & SET_GROUP != 0 && keeps_user && keeps_group;
     capabilities || mode & SET_USER != 0 && !keeps_user || mode & SET_GROUP != 0 && !has_group
+}
+
+/// What something with this status, which is to be `wanted`'s, gets of these permission bits: none that would lend the rights of an owner, or
+/// of a group, whose it was not to be.
+pub(crate) fn given(mode: u32, wanted: Ids, stat: &Stat) -> u32 {
+    let is_not = |wanted: Option<u32>, is| wanted.is_some_and(|wanted| wanted != is);
+    let user = if is_not(wanted.user, stat.st_uid) { SET_USER } else { 0 };
+    let group = if is_not(wanted.group, stat.st_gid) { SET_GROUP } else { 0 };
+    mode & !(user | group)
 }
 
 #[cfg(test)]
@@ -66,6 +78,25 @@ mod tests {
             (0o6755, true, ids(user, group), own, false),
         ] {
             assert_eq!(lends(mode, capabilities, wanted, &found), lent, "{mode:o} {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_whose_it_was_to_be_gets_no_bit_that_lends_rights() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is = rustix::fs::stat(file.path()).unwrap();
+        let (user, group) = (Some(is.st_uid), Some(is.st_gid));
+        let (other_user, other_group) = (Some(is.st_uid + 1), Some(is.st_gid + 1));
+        for (user, group, expected) in [
+            (user, group, 0o7755),
+            (None, None, 0o7755),
+            (other_user, group, 0o3755),
+            (other_user, None, 0o3755),
+            (user, other_group, 0o5755),
+            (None, other_group, 0o5755),
+            (other_user, other_group, 0o1755),
+        ] {
+            assert_eq!(given(0o7755, Ids { user, group }, &is), expected, "{user:?} {group:?}");
         }
     }
 }

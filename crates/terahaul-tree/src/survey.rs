@@ -15,8 +15,8 @@ use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra};
 use crate::beneath::{OpenFolders, Purpose, is_blocked, is_within, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
-    Changes, Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
-    decide_top, is_same,
+    Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name, decide_top,
+    is_same,
 };
 use crate::listing::{Status, is_file, is_one, look_at, mode_of, mtime_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
@@ -28,8 +28,10 @@ use crate::xattrs;
 use crate::{Filter, Keep, Permissions, Sweep, Sweeping, Swept, Top};
 
 mod alike;
+mod linked;
 
 pub use alike::{Alike, FolderPrints};
+use linked::{Linked, Staying};
 
 /// Fewer entries than this are not worth a thread of their own.
 const LEAST_A_THREAD: usize = 64;
@@ -54,6 +56,7 @@ pub struct Survey {
     yielding_to_names: Mutex<Vec<Box<[u8]>>>,
     /// Files with several names that are replaced: what is linked to them now is linked to what they become.
     replaced: Mutex<HashSet<Box<[u8]>>>,
+    staying: Staying,
     settled: Mutex<Settled>,
 }
 
@@ -93,6 +96,8 @@ impl Places {
 /// What was found out about an entry's place.
 enum Seen {
     Decided(Decision),
+    /// What is there has other names, which may be in the places of other entries.
+    Linked(Decision, Linked),
     /// The place of another name of a file, which is to be written there unless what is there is that file by itself.
     Name {
         decision: Decision,
@@ -128,6 +133,7 @@ impl Survey {
             yielding: Mutex::default(),
             yielding_to_names: Mutex::default(),
             replaced: Mutex::default(),
+            staying: Staying::default(),
             settled: Mutex::default(),
         })
     }
@@ -214,7 +220,12 @@ impl Survey {
             return Err(io::Error::other("nor can the folder that it is in"));
         }
         let decision = match &seen {
-            Seen::Decided(decision) | Seen::Name { decision, .. } => *decision,
+            Seen::Linked(decision, linked) if !self.may_stay(linked) => {
+                let decision = decision.replacing();
+                self.note_replaced(entry, decision);
+                decision
+            }
+            Seen::Decided(decision) | Seen::Linked(decision, _) | Seen::Name { decision, .. } => *decision,
             Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules {
                 Rules { only_new: true, .. } => Decision::Skip(Reason::Exists),
                 Rules { only_existing: true, .. } => Decision::Skip(Reason::Missing),
@@ -230,9 +241,7 @@ impl Survey {
                 }
                 _ => Decision::Refuse(Refused::FirstName),
             },
-            Decision::Skip(Reason::Same) if self.is_replaced(first) => {
-                Decision::Write(Changes { content: true, ..Changes::default() })
-            }
+            Decision::Skip(Reason::Same) if self.is_replaced(first) => decision.replacing(),
             decision => decision,
         };
         if let Seen::Name { found, .. } = &seen {
@@ -251,9 +260,9 @@ impl Survey {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
     }
 
-    fn note_replaced(&self, entry: &Entry, stat: &Stat, decision: Decision) {
-        let has_names = self.keep.hard_links && is_file(stat) && stat.st_nlink > 1;
-        if has_names && matches!(decision, Decision::Write(_)) {
+    /// Of a file that has several names.
+    fn note_replaced(&self, entry: &Entry, decision: Decision) {
+        if self.keep.hard_links && matches!(decision, Decision::Write(_)) {
             let path = entry.path.as_bytes().into();
             self.replaced.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
         }
@@ -371,8 +380,13 @@ impl<'a> Look<'a> {
             }
             _ => decision,
         };
-        self.survey.note_replaced(entry, &stat, decision);
-        Ok(Seen::Decided(decision))
+        if is_file(&stat) && stat.st_nlink > 1 {
+            self.survey.note_replaced(entry, decision);
+        }
+        Ok(match self.survey.linked(entry, &stat, decision) {
+            Some(linked) => Seen::Linked(decision, linked),
+            None => Seen::Decided(decision),
+        })
     }
 
     /// Whose the entry shall be, where that is kept.

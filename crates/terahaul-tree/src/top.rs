@@ -9,7 +9,8 @@ use terahaul_core::{Extra, Mtime};
 
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::{mode_of, mtime_of};
-use crate::publish::{closed_to_others, set_mode};
+use crate::publish::{before_or_after, closed_to_others, set_mode};
+use crate::rights;
 use crate::sink::times;
 use crate::walk::{Carried, Reading};
 use crate::xattrs::is_too_much;
@@ -77,18 +78,22 @@ impl TreeSink {
             Some(extra) => (extra.owner.as_ref(), &extra.xattrs[..]),
             None => (None, &[][..]),
         };
-        let dress = || self.dress_as(root.as_fd(), b".", owner, xattrs);
+        let ids = self.ids_of(owner);
+        let dress = || self.dress_as(root.as_fd(), b".", ids, xattrs);
         let stat = rustix::fs::fstat(root)?;
-        let (dressed, short) = self.opened_up_to_dress(root.as_fd(), b".", &stat, xattrs, dress)?;
-        let stat = rustix::fs::fstat(root)?;
-        let mode = self.folder_mode(self.applied_mode(top.mode), &stat);
-        let kept = made || self.permissions() == Permissions::Exact;
-        if kept && (dressed || mode != mode_of(&stat)) {
-            set_mode(root.as_fd(), b".", mode)?;
-        }
-        if mtime_of(&stat) != top.mtime {
-            rustix::fs::utimensat(root, ".", &times(top.mtime), AtFlags::empty())?;
-        }
-        Ok(short)
+        let set_time = || match mtime_of(&stat) == top.mtime {
+            true => Ok(()),
+            false => Ok(rustix::fs::utimensat(root, ".", &times(top.mtime), AtFlags::empty())?),
+        };
+        before_or_after(set_time, || {
+            let (_, short) = self.opened_up_to_dress(root.as_fd(), b".", &stat, xattrs, dress)?;
+            let now = rustix::fs::fstat(root)?;
+            let mode = rights::given(self.folder_mode(self.applied_mode(top.mode), &now), ids, &now);
+            let kept = made || self.permissions() == Permissions::Exact;
+            if kept && mode != mode_of(&now) {
+                set_mode(root.as_fd(), b".", mode)?;
+            }
+            Ok(short)
+        })
     }
 }

@@ -235,8 +235,8 @@ pub(crate) struct Applied {
     pub(crate) changed: bool,
     /// Lists among them, which change permission bits.
     pub(crate) lists_changed: bool,
-    /// Names of those that could not be set or removed.
-    pub(crate) failed: Vec<Box<[u8]>>,
+    /// Names of those that could not be set or removed, and what the system said.
+    pub(crate) failed: Vec<(Box<[u8]>, Errno)>,
     /// There are more than are kept of an entry, none of which is wanted, or more than the system lists: they stay.
     pub(crate) too_many: bool,
 }
@@ -248,10 +248,35 @@ impl Applied {
                 self.changed = true;
                 self.lists_changed |= is_acl(name);
             }
-            Err(errno) if is_refusal(errno) => self.failed.push(name.into()),
+            Err(errno) if is_refusal(errno) => self.failed.push((name.into(), errno)),
             Err(errno) => return Err(errno.into()),
         }
         Ok(())
+    }
+
+    /// What could not be set and why, in words for each reason.
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let mut by_reason: Vec<((bool, Errno), Vec<String>)> = Vec::new();
+        for (name, errno) in &self.failed {
+            let reason = (is_acl(name), *errno);
+            let name = name.escape_ascii().to_string();
+            match by_reason.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, names)) => names.push(name),
+                None => by_reason.push((reason, vec![name])),
+            }
+        }
+        let in_words = |((is_acl, errno), names): ((bool, Errno), Vec<String>)| {
+            let remedy = match errno {
+                Errno::NOTSUP if is_acl => ": the file system there takes no such lists, copy without -A",
+                Errno::NOTSUP => ": the file system there takes no such attributes, copy without -X",
+                errno if is_too_large(errno) => {
+                    ": the file system there has no more room for those of one file"
+                }
+                _ => "",
+            };
+            format!("its attributes {} could not be set ({errno}){remedy}", names.join(", "))
+        };
+        by_reason.into_iter().map(in_words).collect()
     }
 }
 
@@ -316,8 +341,11 @@ pub(crate) fn apply(
 /// The attribute is not taken; the file is none the worse for it. Some file systems have so little room for those of one file that
 /// they call themselves full: should they be, what is written next says so.
 fn is_refusal(errno: Errno) -> bool {
-    let too_large = matches!(errno, Errno::TOOBIG | Errno::RANGE | Errno::NOSPC | Errno::DQUOT);
-    too_large || matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL)
+    is_too_large(errno) || matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL)
+}
+
+fn is_too_large(errno: Errno) -> bool {
+    matches!(errno, Errno::TOOBIG | Errno::RANGE | Errno::NOSPC | Errno::DQUOT)
 }
 
 /// Whether lists and other attributes differ from what is wanted.
@@ -427,11 +455,38 @@ mod tests {
         match failed.as_slice() {
             [] => assert_eq!(there, wanted, "this file system has the room"),
             failed => {
-                assert_eq!(failed, [Box::<[u8]>::from(*b"user.large")]);
+                assert_eq!(failed.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [b"user.large"]);
                 assert_eq!(there, wanted[1..]);
             }
         }
         assert!(is_refusal(Errno::NOSPC) && is_refusal(Errno::DQUOT));
+    }
+
+    /// They read alike, whether there is no room, no such attributes, or no right to set them.
+    #[test]
+    fn what_could_not_be_set_is_named_with_the_reason_and_what_to_leave_out() {
+        let failed = [
+            ("user.large", Errno::NOSPC),
+            ("user.a", Errno::NOTSUP),
+            ("system.posix_acl_access", Errno::NOTSUP),
+            ("user.b", Errno::NOTSUP),
+            ("trusted.c", Errno::PERM),
+        ];
+        let failed = failed.map(|(name, errno)| (name.as_bytes().into(), errno)).into();
+        let said = Applied { failed, ..Applied::default() }.shortfalls();
+        for (at, (names, reason, remedy)) in [
+            ("user.large", Errno::NOSPC, "room for those of one file"),
+            ("user.a, user.b", Errno::NOTSUP, "copy without -X"),
+            ("system.posix_acl_access", Errno::NOTSUP, "copy without -A"),
+            ("trusted.c", Errno::PERM, ""),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let start = format!("its attributes {names} could not be set ({reason})");
+            assert!(said[at].starts_with(&start) && said[at].ends_with(remedy), "{said:?}");
+        }
+        assert_eq!(said.len(), 4);
     }
 
     #[test]
@@ -441,7 +496,7 @@ mod tests {
         let folder = std::fs::File::open(dir.path()).unwrap();
         // No file system has attributes of users on links.
         let failed = apply(folder.as_fd(), b"link", &[xattr("user.a", b"1")], KEEP).unwrap().failed;
-        assert_eq!(failed, [Box::<[u8]>::from(*b"user.a")]);
+        assert_eq!(failed.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), [b"user.a"]);
         apply(folder.as_fd(), b"file", &[xattr("system.other", b"1")], KEEP).unwrap();
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
     }

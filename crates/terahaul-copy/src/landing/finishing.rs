@@ -59,12 +59,17 @@ impl Landing {
         sink.conclude_copy(&rules)?;
         self.tidy_partial_dir();
         let short_of_top = self.settle_top(sink);
-        let failure = |refusal: Refusal, message: String| {
-            let path =
-                sink.entry(refusal.entry).map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();
-            Failure { path, cause: FailureCause::Refused, message }
-        };
         let mut state = self.state();
+        let failure = |refusal: Refusal, message: String| {
+            let entry = sink.entry(refusal.entry);
+            let first = entry.as_ref().and_then(|entry| entry.extra.as_ref()?.same_as.as_ref());
+            let known = first.and_then(|first| state.vanished.get(&sink.entry_at(first.as_bytes())?));
+            // Nobody could read the file by any of its names that were known.
+            let vanished = known.is_some_and(|known| refusal.entry < *known);
+            let cause = if vanished { FailureCause::Vanished } else { FailureCause::Refused };
+            let path = entry.map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();
+            Failure { path, cause, message }
+        };
         // What was refused at once was named then.
         let late = |refusal: &Refusal| !state.failed.contains_key(&refusal.entry);
         let refused = sink.refusals().into_iter().filter(late).map(|refusal| {

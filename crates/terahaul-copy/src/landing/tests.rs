@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use terahaul_core::{
-    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, EntryKind, EntryPath, FailureCause, Mtime,
+    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, EntryKind, EntryPath, Extra, FailureCause, Mtime,
 };
 use terahaul_net::channel::{Outbound, Placement};
 use terahaul_store::{BasisError, InboundError};
@@ -548,6 +548,27 @@ fn what_is_in_a_folder_that_cannot_be_placed_does_not_count_as_copied() {
     let [named] = &landing.failures().listed[..] else { panic!("{:?}", landing.failures()) };
     assert_eq!(named.path, b"d");
     assert!(named.message.ends_with("; nor can the 4 things in it)"), "{}", named.message);
+}
+
+/// They were called refused, and the command had failed for more than what had vanished.
+#[test]
+fn other_names_of_a_file_that_has_vanished_have_vanished_with_it() {
+    for (cause, as_other_name) in
+        [(FailureCause::Vanished, FailureCause::Vanished), (FailureCause::Unreadable, FailureCause::Refused)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept { hard_links: true, ..Kept::default() };
+        let landing = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
+        let same_as = Some(EntryPath::new(&b"x"[..]).unwrap());
+        let extra = Extra { same_as, ..Extra::default() }.into_option();
+        landing.take(batch(0, vec![file("x"), Entry { extra, ..empty("y") }], true)).unwrap();
+        landing.fail(vec![EntryFailure { entry: EntryIndex(0), cause, detail: String::new() }]);
+        landing.finish().unwrap();
+        let late = landing.late_failures().listed;
+        let [named] = &late[..] else { panic!("{late:?}") };
+        assert_eq!((&named.path[..], named.cause), (&b"y"[..], as_other_name));
+        assert!(named.message.contains("run the same command again"), "{}", named.message);
+    }
 }
 
 /// With the sender's time it would count as the sender's file in every run to come.

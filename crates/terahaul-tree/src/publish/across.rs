@@ -19,6 +19,7 @@ use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
+use crate::rights::LENDING;
 use crate::sink::{Refusal, close, times};
 use crate::staging::{PART, PRIVATE, is_in_user_space};
 
@@ -63,7 +64,7 @@ impl TreeSink {
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let staged = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let entry = self.entry_at(path);
-        let mode = self.to_give(entry, &staged).mode & !SET_GROUP | mode_of(&made) & SET_GROUP | OWNER;
+        let mode = self.to_give(entry, &staged).mode & !LENDING | mode_of(&made) & SET_GROUP | OWNER;
         set_mode(to.as_fd(), new_name, mode).or_else(|error| self.fall_short_here(entry, error))?;
         Ok(true)
     }
@@ -148,6 +149,15 @@ impl TreeSink {
         fault::point()?;
         let entry = self.entry_at(item.path);
         let ToGive { mode, mtime } = self.to_give(entry, &stat);
+        // It may be minutes until it is durable and has its name.
+        let mode = mode & self.bits_unnamed(item)? & if *is_private { 0o7777 } else { 0o777 };
+        // First: what is given away may not be this user's to change.
+        if let Some(file) = &copied {
+            let _ = rustix::fs::fchmod(file, Mode::from_raw_mode((self.mode_to_make(mode) & 0o777) as _));
+        }
+        if copied.is_some() || !self.staging.follows_links {
+            rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
         if let Some(entry) = entry {
             if *is_private {
                 self.dress(folder.as_fd(), name, entry)?;
@@ -158,17 +168,16 @@ impl TreeSink {
             }
         }
         if let Some(file) = &copied {
-            // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
-            let given = if *is_private { 0o7777 } else { 0o777 };
-            let mode = mode & self.bits_unnamed(item)? & given;
-            if let Err(errno) = rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _)) {
+            // A new owner takes bits of it away.
+            let now = rustix::fs::fstat(file)?;
+            let mode = entry.map_or(mode & !LENDING, |entry| self.mode_given(entry, mode, &now));
+            if mode != mode_of(&now)
+                && let Err(errno) = rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))
+            {
                 self.fall_short_here(entry, errno.into())?;
                 // Never with more than it is to have: where it is made, that is its owner's alone.
                 let _ = rustix::fs::fchmod(file, Mode::from_raw_mode((mode & 0o777) as _));
             }
-        }
-        if copied.is_some() || !self.staging.follows_links {
-            rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
         }
         if let Some(file) = copied {
             file.sync_all()?;

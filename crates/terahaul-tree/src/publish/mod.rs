@@ -44,7 +44,7 @@ pub(crate) use folding::Listings;
 pub(crate) use moves::{in_moving_order, rename_new};
 pub(crate) use ready::Ready;
 pub(crate) use settle::closed_to_others;
-pub(crate) use touch::{SET_GROUP, set_mode};
+pub(crate) use touch::{SET_GROUP, before_or_after, set_mode};
 use way::Clearing;
 pub(crate) use way::Way;
 pub use way::{Copying, TOO_MUCH};

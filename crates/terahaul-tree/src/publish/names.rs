@@ -39,7 +39,9 @@ impl TreeSink {
             };
             let (Some(first_path), Some(path)) = (first_path, path) else { continue };
             if self.manifest().marks.get(first.0 as usize).is_some_and(|mark| mark.lost) {
-                let detail = format!("the file that it is another name of, {first_path}, was not copied");
+                let detail = format!(
+                    "the file that it is another name of, {first_path}, was not copied: run the same command again"
+                );
                 self.refuse(Refusal { entry: item.index, detail });
                 continue;
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
@@ -147,10 +147,9 @@ impl TreeSink {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
+            rustix::fs::futimens(&file, &times(item.mtime))?;
             self.dress(folder.as_fd(), &name, item.index)?;
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))
-                .or_else(|errno| self.fall_short(item, errno.into()))?;
-            return Ok(rustix::fs::futimens(&file, &times(item.mtime))?);
+            return Ok(self.give_mode(&file, item.index, item.mode)?);
         }
         let stat = match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -162,40 +161,48 @@ impl TreeSink {
             return Err(self.incomplete(item));
         }
         fault::point()?;
+        // First: what is given away may not be this user's to change. Until it is moved nobody else gets at it.
+        if mtime_of(&stat) != item.mtime {
+            let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
+            rustix::fs::utimensat(&folder, name.as_slice(), &of, at)
+                .or_else(|errno| self.fall_short(item, errno.into()))?;
+        }
+        if mode_of(&stat) != item.mode {
+            set_mode(folder.as_fd(), &name, self.mode_to_make(item.mode) & 0o777)
+                .or_else(|error| self.fall_short(item, error))?;
+        }
         // What an earlier run has staged has what was kept then, of what the sender's file was then.
         let wanted = self.manifest().table.xattrs(item.index).to_vec();
         let dress = || self.dress(folder.as_fd(), &name, item.index);
-        let dressed = self.opened_up_to_dress(folder.as_fd(), &name, &stat, &wanted, dress)?;
-        let listed = match self.list_as_made(folder.as_fd(), &name) {
-            Ok(listed) => listed,
-            Err(error) => self.fall_short(item, error).map(|()| true)?,
-        };
-        if !dressed && !listed && mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
+        self.opened_up_to_dress(folder.as_fd(), &name, &stat, &wanted, dress)?;
+        if let Err(error) = self.list_as_made(folder.as_fd(), &name) {
+            self.fall_short(item, error)?;
+        }
+        // A new owner, and a list, takes bits of the mode away.
+        let stat = rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = self.mode_given(item.index, item.mode, &stat);
+        if mode == mode_of(&stat) {
             return Ok(());
         }
-        let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
-        rustix::fs::utimensat(&folder, name.as_slice(), &of, at)?;
-        // A new owner takes bits of the mode away.
-        set_mode(folder.as_fd(), &name, item.mode).or_else(|error| self.fall_short(item, error))
+        set_mode(folder.as_fd(), &name, mode).or_else(|error| self.fall_short(item, error))
     }
 
     /// Gives a staged file the access control list that it was made with, which its folder hands on: an earlier run may have given it that of a
-    /// file which it was [to replace](Self::keep_mode), and which need not be there any more. Returns whether its permission bits are to be
-    /// set then.
-    fn list_as_made(&self, folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+    /// file which it was [to replace](Self::keep_mode), and which need not be there any more.
+    fn list_as_made(&self, folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
         // Where lists are kept it has the sender's.
         if self.keeps_lists() {
-            return Ok(false);
+            return Ok(());
         }
         // A file system that cannot be asked has none.
         let handed_on = xattrs::default_list(folder).ok().flatten();
         let is = xattrs::access_list(folder, name).ok().flatten();
         match (handed_on, is) {
-            (None, None) => return Ok(false),
+            (None, None) => {}
             (None, Some(_)) => xattrs::remove_access_list(folder, name)?,
             (Some(list), _) => xattrs::set_access_list(folder, name, &list)?,
         }
-        Ok(true)
+        Ok(())
     }
 
     fn incomplete(&self, item: &Item) -> PublishError {
@@ -259,23 +266,21 @@ impl TreeSink {
             return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?);
         }
         fault::point()?;
-        self.dress(above.as_fd(), name, item.index)?;
-        if self.staging.follows_links {
-            return Ok(());
+        if !self.staging.follows_links {
+            rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)
+                .or_else(|errno| self.fall_short(item, errno.into()))?;
         }
-        rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)
-            .or_else(|errno| self.fall_short(item, errno.into()))
+        Ok(self.dress(above.as_fd(), name, item.index).map(drop)?)
     }
 
     fn date_folder(&self, item: &Item) -> Result<(), PublishError> {
         let above = self.staged_folder(item.folder)?;
         let folder = open_child(above.as_fd(), &item.name, Purpose::List)?;
         fault::point()?;
-        self.dress(above.as_fd(), &item.name, item.index)?;
+        self.dress_staged(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
         let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
-        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))
-            .or_else(|errno| self.fall_short(item, errno.into()))
+        Ok(self.give_mode(&folder, item.index, mode)?)
     }
 }

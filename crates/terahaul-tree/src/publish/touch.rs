@@ -45,7 +45,7 @@ impl TreeSink {
     }
 
     /// Gives `item`, which is in `folder` and has this status, its metadata. The mode comes after the owner, who takes
-    /// bits of it away.
+    /// bits of it away: until then others would have what it gives to its group.
     pub(super) fn give(
         &self,
         folder: BorrowedFd<'_>,
@@ -63,26 +63,30 @@ impl TreeSink {
             // Somebody has put something else there, whose metadata is their own.
             return Ok(());
         }
+        let (is_link, name) = (kind == FileType::Symlink, item.name.as_slice());
+        let status = || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let set_time = || {
+            if mtime_of(stat) == item.mtime || is_link && self.staging.follows_links {
+                return Ok(());
+            }
+            fault::point()?;
+            rustix::fs::utimensat(folder, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?;
+            self.handle_change();
+            Ok(())
+        };
         let wanted = self.manifest().table.xattrs(item.index).to_vec();
-        let dress = || self.dress(folder, &item.name, item.index);
-        let dressed = self.opened_up_to_dress(folder, &item.name, stat, &wanted, dress)?;
-        let mode = mode.filter(|&mode| kind != FileType::Symlink && (dressed || mode != mode_of(stat)));
-        if let Some(mode) = mode {
-            fault::point()?;
-            set_mode(folder, &item.name, mode)?;
-            self.handle_change();
-        }
-        if mtime_of(stat) != item.mtime && !(kind == FileType::Symlink && self.staging.follows_links) {
-            fault::point()?;
-            rustix::fs::utimensat(
-                folder,
-                item.name.as_slice(),
-                &times(item.mtime),
-                AtFlags::SYMLINK_NOFOLLOW,
-            )?;
-            self.handle_change();
-        }
-        Ok(())
+        let dress = || self.dress(folder, name, item.index);
+        before_or_after(set_time, || {
+            let dressed = self.opened_up_to_dress(folder, name, stat, &wanted, dress)?;
+            let now = if dressed { status()? } else { *stat };
+            let mode = mode.filter(|_| !is_link).map(|mode| self.mode_given(item.index, mode, &now));
+            if let Some(mode) = mode.filter(|&mode| mode != mode_of(&now)) {
+                fault::point()?;
+                set_mode(folder, name, mode)?;
+                self.handle_change();
+            }
+            Ok(())
+        })
     }
 
     /// The permission bits, of which these are [applied](Self::applied_mode), of a new folder that has this status: one in a folder that
@@ -142,6 +146,16 @@ impl TreeSink {
         };
         is_untouched && size_of_file(stat) == item.size
     }
+}
+
+/// Does `act` before a `change` which may give away what it is done to, or after one without which it may not be done.
+pub(crate) fn before_or_after<T>(
+    act: impl Fn() -> io::Result<()>,
+    change: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let acted = act();
+    let changed = change()?;
+    acted.or_else(|_| act()).map(|()| changed)
 }
 
 /// The set-group-id bit.

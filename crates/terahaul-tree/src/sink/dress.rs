@@ -16,11 +16,11 @@ use crate::owners::Ids;
 use crate::publish::set_mode;
 use crate::read_only::FILE_OWNER;
 use crate::rights;
-use crate::xattrs::{self, Applied};
+use crate::xattrs;
 
 impl TreeSink {
     /// The permission bits to make a file with that is to have `mode`. Only who may write it may set its attributes.
-    fn mode_to_make(&self, mode: u32) -> u32 {
+    pub(crate) fn mode_to_make(&self, mode: u32) -> u32 {
         if self.keep.xattrs || self.keep.acls { mode | FILE_OWNER } else { mode }
     }
 
@@ -52,11 +52,32 @@ impl TreeSink {
     /// Gives `name` in `folder` what is kept of `entry`'s owner and attributes, following no link. Returns whether the owner
     /// or a list was changed, which changes permission bits.
     pub(crate) fn dress(&self, folder: BorrowedFd<'_>, name: &[u8], entry: EntryIndex) -> io::Result<bool> {
+        self.dress_but(folder, name, entry, |ids| ids)
+    }
+
+    /// As [`dress`](Self::dress) for a folder that is still to be moved, which takes the right to write to it: it stays this user's.
+    pub(crate) fn dress_staged(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        entry: EntryIndex,
+    ) -> io::Result<bool> {
+        self.dress_but(folder, name, entry, |ids| Ids { user: None, ..ids })
+    }
+
+    fn dress_but(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        entry: EntryIndex,
+        of_ids: impl FnOnce(Ids) -> Ids,
+    ) -> io::Result<bool> {
         if !self.keeps_dress() {
             return Ok(false);
         }
         let (owner, wanted) = self.dress_of(entry);
-        let (dressed, short) = self.dress_as(folder, name, owner.as_ref(), &wanted)?;
+        let ids = of_ids(self.ids_of(owner.as_ref()));
+        let (dressed, short) = self.dress_as(folder, name, ids, &wanted)?;
         short.into_iter().for_each(|detail| self.note_shortfall(Refusal { entry, detail }));
         if dressed {
             self.handle_change();
@@ -105,6 +126,27 @@ impl TreeSink {
         owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default()
     }
 
+    /// What an entry's file or folder with this status is [given](rights::given) of the permission bits `mode`.
+    pub(crate) fn mode_given(&self, entry: EntryIndex, mode: u32, stat: &Stat) -> u32 {
+        if mode & rights::LENDING == 0 {
+            return mode;
+        }
+        let owner = self.manifest().table.owner(entry).cloned();
+        rights::given(mode, self.ids_of(owner.as_ref()), stat)
+    }
+
+    /// Gives what was made for `entry`, and is whose it will be, its permission bits.
+    pub(crate) fn give_mode(&self, made: &OwnedFd, entry: EntryIndex, mode: u32) -> io::Result<()> {
+        let stat = rustix::fs::fstat(made)?;
+        let shall = self.mode_given(entry, mode, &stat);
+        if mode_of(&stat) == shall {
+            return Ok(());
+        }
+        // It may take none of these bits, such as set-user-id; and what was given away may not be this user's to change.
+        rustix::fs::fchmod(made, Mode::from_raw_mode(shall as _))
+            .or_else(|errno| self.fall_short_of(entry, "its permissions", errno.into()))
+    }
+
     /// Whether `name` in `folder`, which has this status, would have [rights lent](crate::rights) to it, if it got this mode and the entry's
     /// owner and attributes.
     pub(crate) fn lends(
@@ -132,10 +174,9 @@ impl TreeSink {
         &self,
         folder: BorrowedFd<'_>,
         name: &[u8],
-        owner: Option<&Arc<Owner>>,
+        ids: Ids,
         wanted: &[Xattr],
     ) -> io::Result<(bool, Vec<String>)> {
-        let ids = self.ids_of(owner);
         let (mut changed, mut short) = (false, Vec::new());
         if ids != Ids::default() {
             let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -148,23 +189,23 @@ impl TreeSink {
                 let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
                 match rustix::fs::chownat(folder, name, user, group, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(()) => changed = true,
-                    Err(Errno::PERM | Errno::INVAL) => short.push("its owner could not be set".into()),
+                    Err(errno @ (Errno::PERM | Errno::INVAL)) => {
+                        short.push(format!(
+                            "its owner could not be set ({errno}): copy with --no-owner --no-perms"
+                        ));
+                    }
                     Err(errno) => return Err(errno.into()),
                 }
             }
         }
-        let Applied { changed: set, lists_changed, failed, too_many } =
-            xattrs::apply(folder, name, wanted, self.keep)?;
-        if set {
+        let applied = xattrs::apply(folder, name, wanted, self.keep)?;
+        if applied.changed {
             self.handle_change();
         }
-        if too_many {
+        if applied.too_many {
             short.push("it has more attributes there than are kept of an entry, and they stay".into());
         }
-        if !failed.is_empty() {
-            let names: Vec<_> = failed.iter().map(|name| name.escape_ascii().to_string()).collect();
-            short.push(format!("its attributes {} could not be set", names.join(", ")));
-        }
-        Ok((changed || lists_changed, short))
+        short.extend(applied.shortfalls());
+        Ok((changed || applied.lists_changed, short))
     }
 }

@@ -501,7 +501,8 @@ pub(crate) fn times(mtime: Mtime) -> Timestamps {
 }
 
 /// Of files of which the file system takes none that long.
-const TOO_LONG: &str = "this file system, or a limit that this process has (ulimit -f), takes no file that long";
+const TOO_LONG: &str =
+    "this file system, or a limit that this process has (ulimit -f), takes no file that long";
 
 /// What a system says of names that it does not take.
 pub(crate) const NAME_ERRORS: [Errno; 3] = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];

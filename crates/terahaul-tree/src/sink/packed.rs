@@ -121,16 +121,15 @@ impl PackedWriter<'_> {
 
     /// The file at `at` has all its bytes.
     fn complete(&mut self, made: OwnedFd) -> io::Result<()> {
+        // First: what is given away may not be this user's to date.
+        rustix::fs::futimens(&made, &times(self.files[self.at].mtime))?;
         if self.lacks_dress(&made)? {
             self.dress()?;
         }
         let file = &self.files[self.at];
         if self.sink.mode_made(file.mode) != file.mode {
-            // It may take none of these bits, such as set-user-id.
-            rustix::fs::fchmod(&made, Mode::from_raw_mode(file.mode as _))
-                .or_else(|errno| self.sink.fall_short_of(file.entry, "its permissions", errno.into()))?;
+            self.sink.give_mode(&made, file.entry, file.mode)?;
         }
-        rustix::fs::futimens(&made, &times(file.mtime))?;
         if !self.sink.staging.answers_by_file {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Blocks read from a user's files.
 
 mod ahead;
+mod other_names;
 mod outlet;
 mod piece;
 mod small;
@@ -24,6 +25,7 @@ use crate::table::FolderId;
 use crate::{EntryTable, Roots, TableFull};
 use ahead::Ahead;
 pub use ahead::LargeFile;
+use other_names::OtherNames;
 use outlet::Outlet;
 
 /// Folders kept open. A block's files are mostly of one folder or two.
@@ -42,6 +44,7 @@ pub struct TreeSource {
     /// Large files, as they were when they were opened first.
     first_opened: Mutex<HashMap<EntryIndex, Changed>>,
     ahead: Ahead,
+    other_names: Mutex<OtherNames>,
 }
 
 /// Why a file's bytes are not those of its entry.
@@ -105,6 +108,7 @@ impl TreeSource {
             files: Recent::new(OPEN_FILES),
             first_opened: Mutex::default(),
             ahead: Ahead::default(),
+            other_names: Mutex::default(),
         }
     }
 

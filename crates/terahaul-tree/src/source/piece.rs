@@ -142,8 +142,9 @@ impl TreeSource {
         let file = match self.files.find(entry) {
             Some(file) => file,
             None => {
-                let folder = self.folder_of(folder, &name)?;
-                let file = open_to_read(&folder, &name)?;
+                let opened =
+                    self.folder_of(folder, &name).and_then(|folder| Ok(open_to_read(&folder, &name)?));
+                let file = opened.or_else(|error| self.open_by_another_name(entry, error))?;
                 let stat = rustix::fs::fstat(&file)?;
                 compare(&stat, size, mtime)?;
                 self.check_same(entry, found, &stat)?;

@@ -44,20 +44,14 @@ impl TreeSource {
         let mut here: Option<(FolderId, Arc<OwnedFd>)> = None;
         for file in &wanted {
             let name = &names[file.name.clone()];
-            if here.as_ref().is_none_or(|(folder, _)| *folder != file.folder || file.folder == FolderId::TOP)
-            {
-                here = match self.folder_of(file.folder, name) {
-                    Ok(opened) => Some((file.folder, opened)),
-                    Err(error) => {
-                        failures.push(Problem::from(error).of(file.entry));
-                        outlet.zeros(file.len as usize)?;
-                        None
-                    }
-                };
-            }
-            if let Some((_, folder)) = &here
-                && let Some(problem) = read_small(folder, name, file, outlet)?
-            {
+            let known = here.take().filter(|(folder, _)| *folder == file.folder && *folder != FolderId::TOP);
+            let folder = known.map_or_else(|| self.folder_of(file.folder, name), |(_, folder)| Ok(folder));
+            let opened = folder.and_then(|folder| {
+                let (_, folder) = here.insert((file.folder, folder));
+                Ok(open_to_read(&*folder, name)?)
+            });
+            let opened = opened.or_else(|error| self.open_by_another_name(file.entry, error));
+            if let Some(problem) = read_small(opened, file, outlet)? {
                 failures.push(problem.of(file.entry));
             }
         }
@@ -67,17 +61,16 @@ impl TreeSource {
 
 /// Emits exactly the file's length, zeros from where reading failed.
 fn read_small(
-    folder: &OwnedFd,
-    name: &[u8],
+    opened: io::Result<OwnedFd>,
     file: &SmallFile,
     outlet: &mut Outlet<'_>,
 ) -> io::Result<Option<Problem>> {
     let mut left = file.len as usize;
-    let opened = match open_to_read(folder, name) {
+    let opened = match opened {
         Ok(opened) => opened,
-        Err(errno) => {
+        Err(error) => {
             outlet.zeros(left)?;
-            return Ok(Some(errno.into()));
+            return Ok(Some(error.into()));
         }
     };
     let mut failed = None;

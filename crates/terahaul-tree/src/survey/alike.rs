@@ -95,8 +95,10 @@ impl Looking<'_> {
             return Ok(Alike { own, ..Alike::default() });
         }
         let most = MOST_OTHERS + found.len();
+        let mut asked = found.clone();
+        asked.sort_unstable();
         let mut here = Vec::with_capacity(found.len());
-        let (mut names, mut named) = (0, Vec::new());
+        let (mut names, mut paths) = (0, Vec::new());
         while let Some(entry) = folder.read() {
             let entry = entry?;
             names += 1;
@@ -110,20 +112,18 @@ impl Looking<'_> {
             // What has gone meanwhile is no longer here.
             if let Ok((stat, Status::Entry { kind, .. })) = look_at(folder.fd()?.as_fd(), name) {
                 let print = self.fingerprint(name, &kind, &stat);
+                if asked.binary_search(&print).is_err() || !self.survey.may_stay_as_it_is(&stat) {
+                    continue;
+                }
                 here.push(print);
                 if self.named {
-                    named.push((print, joined(path, name)));
+                    paths.push(joined(path, name));
                 }
             }
         }
         here.sort_unstable();
-        if self.named {
-            let mut asked = found.clone();
-            asked.sort_unstable();
-            named.retain(|(print, _)| asked.binary_search(print).is_ok());
-        }
         let found = found.iter().map(|print| here.binary_search(print).is_ok()).collect();
-        Ok(Alike { own, found, paths: named.into_iter().map(|(_, path)| path).collect() })
+        Ok(Alike { own, found, paths })
     }
 
     /// Whether anything of this folder would be taken if it were offered.

@@ -82,6 +82,11 @@ impl Extras {
         self.rest.get(&index)?.same_as
     }
 
+    /// From this entry on, those that are other names, each behind the first.
+    pub(super) fn other_names(&self, from: EntryIndex) -> impl Iterator<Item = (EntryIndex, EntryIndex)> {
+        self.rest.range(from..).filter_map(|(&index, rest)| Some((rest.same_as?, index)))
+    }
+
     pub(super) fn content(&self, index: EntryIndex) -> Option<Hash> {
         self.contents.get(&index).copied()
     }

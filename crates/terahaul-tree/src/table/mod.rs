@@ -222,6 +222,11 @@ impl EntryTable {
         self.extras.same_as(index)
     }
 
+    /// From this entry on, those that are other names of earlier ones, each behind the first.
+    pub(crate) fn other_names(&self, from: EntryIndex) -> impl Iterator<Item = (EntryIndex, EntryIndex)> {
+        self.extras.other_names(from)
+    }
+
     /// Which state of its sender's file the entry is, where that is known.
     pub fn changed(&self, index: EntryIndex) -> Option<Changed> {
         self.extras.changed(index)

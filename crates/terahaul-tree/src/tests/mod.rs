@@ -34,7 +34,7 @@ use terahaul_core::{
 };
 use terahaul_store::{BlockSink, BlockSource, EntryFailure, Ledger, SinkError};
 
-use crate::{Filter, Journal, Overwrite, Roots, Skipped, TreeSink, TreeSource, walk};
+use crate::{Filter, Journal, Overwrite, Reading, Roots, Skipped, TreeSink, TreeSource, walk, walk_reading};
 
 /// A sender that has walked its folders.
 struct Sender {
@@ -49,10 +49,14 @@ impl Sender {
     }
 
     fn with<P: AsRef<Path>>(paths: &[P], filter: &Filter, helpers: usize) -> Self {
+        Self::reading(paths, filter, Reading::default(), helpers)
+    }
+
+    fn reading<P: AsRef<Path>>(paths: &[P], filter: &Filter, reading: Reading, helpers: usize) -> Self {
         let roots = Arc::new(Roots::open_filtered(paths, filter).unwrap());
         let mut sender =
             Self { source: TreeSource::new(Arc::clone(&roots)), layout: Layout::new(), skipped: Vec::new() };
-        let all = walk(&roots, filter, helpers, |batch| {
+        let all = walk_reading(&roots, filter, reading, helpers, |batch| {
             sender.source.append(&batch.found).unwrap();
             for entry in &batch.found {
                 sender.layout.append(entry.file_size()).unwrap();

@@ -4,6 +4,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use terahaul_core::{BLOCK_SIZE, FailureCause};
 
+use crate::Keep;
+
 /// A small and a large file, each with a neighbour that must not suffer; `change` is done to both after the walk.
 fn after_walk(change: fn(&Path)) -> (tempfile::TempDir, Vec<EntryFailure>, Sender) {
     let dir = tempfile::tempdir().unwrap();
@@ -224,4 +226,27 @@ fn that_a_file_came_with_a_renamed_folder_is_seen() {
             before = changed();
         }
     }
+}
+
+/// None of its names was copied, though it was there under all the others.
+#[test]
+fn a_file_that_is_gone_under_its_first_name_is_read_by_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |path: &str| dir.path().join("t").join(path);
+    let large = vec![7; 2 * BLOCK_SIZE as usize + 5];
+    plant(dir.path(), &[("t/a", b"small"), ("t/other", b"other"), ("t/u/large", &large), ("t/x", b"gone")]);
+    fs::create_dir(at("z")).unwrap();
+    for (name, other) in [("a", "b"), ("a", "z/c"), ("u/large", "z/large"), ("x", "y")] {
+        fs::hard_link(at(name), at(other)).unwrap();
+    }
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let reading = Reading { keep, changes: true, ..Reading::default() };
+    let sender = Sender::reading(&[dir.path().join("t")], &Filter::default(), reading, 2);
+    ["a", "b", "x", "y"].iter().for_each(|name| fs::remove_file(at(name)).unwrap());
+    fs::write(at("b"), "another file").unwrap();
+    fs::remove_dir_all(at("u")).unwrap();
+    let failed: Vec<_> = sender.failures().iter().map(|failure| (failure.entry, failure.cause)).collect();
+    assert_eq!(failed, [(sender.find("t/x"), FailureCause::Vanished)]);
+    let (bytes, _) = sender.read(&sender.shapes()[0], 7);
+    assert!(bytes.starts_with(b"smallother"));
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use terahaul_core::Extra;
 
 use crate::decision::{Compare, Decision, MakeWay, Reason, Refused, Rules};
-use crate::{Keep, Reading, Survey, walk_reading};
+use crate::{Keep, Permissions, Reading, Survey, walk_reading};
 
 /// What a walk of `from` would be told by a receiver in `to`, by path.
 fn judged(from: &Path, to: &Path, rules: Rules, keep: Keep, threads: usize) -> Vec<(String, Decision)> {
@@ -194,4 +194,49 @@ fn where_nothing_new_is_made_no_folder_takes_the_place_of_something_else() {
         assert_eq!(of(&all, path), &Decision::Skip(Reason::Missing));
     }
     assert!(matches!(of(&all, "y/file"), Decision::Write(changes) if changes.size));
+}
+
+/// Each run gave all the names what one of them was to get, and the next run what another was to: what nobody else may read at the source
+/// was anybody's to read every other time.
+#[test]
+fn names_that_are_linked_here_and_not_at_the_source_are_written_anew() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"1"), ("b", b"1"), ("same", b"2"), ("too", b"2"), ("x", b"3"), ("y", b"3")]);
+    plant(&to, &[("a", b"1"), ("same", b"2"), ("x", b"3")]);
+    std::fs::hard_link(from.join("b"), from.join("c")).unwrap();
+    for (name, others) in [("a", &["b", "c"][..]), ("same", &["too"]), ("x", &["y"])] {
+        others.iter().for_each(|other| std::fs::hard_link(to.join(name), to.join(other)).unwrap());
+    }
+    for (name, mode) in
+        [("a", 0o644), ("b", 0o600), ("same", 0o644), ("too", 0o644), ("x", 0o640), ("y", 0o640)]
+    {
+        for folder in [&from, &to] {
+            date(&folder.join(name), 9);
+        }
+        std::fs::set_permissions(from.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for name in ["a", "same", "x"] {
+        std::fs::set_permissions(to.join(name), std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let rules = Rules { permissions: Permissions::Exact, ..Rules::default() };
+    let anew = |decision: &Decision| matches!(decision, Decision::Write(changes) if changes.content);
+    for hard_links in [true, false] {
+        let keep = Keep { permissions: Permissions::Exact, hard_links, ..Keep::default() };
+        let all = judged(&from, &to, rules, keep, 1);
+        assert!(*of(&all, "a") == Decision::Skip(Reason::Same) && anew(of(&all, "b")), "{all:?}");
+        assert!(
+            anew(of(&all, "c")),
+            "it is another name of what is written anew, or a file by itself: {all:?}"
+        );
+        assert_eq!(anew(of(&all, "too")), hard_links, "{all:?}");
+        assert!(matches!(of(&all, "x"), Decision::Metadata(_)), "{all:?}");
+        match hard_links {
+            true => assert!(anew(of(&all, "y")), "{all:?}"),
+            false => assert!(matches!(of(&all, "y"), Decision::Metadata(_)), "both get the same: {all:?}"),
+        }
+        let only_new = judged(&from, &to, Rules { only_new: true, ..rules }, keep, 1);
+        assert!(only_new.iter().all(|(_, decision)| matches!(decision, Decision::Skip(_))), "{only_new:?}");
+    }
 }

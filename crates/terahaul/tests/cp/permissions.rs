@@ -1,7 +1,8 @@
 //! What may be read and written to, at either end, and what stays of that.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
 use std::process::Command;
 
 use crate::rig::{Ran, spawn, terahaul_through, wait_while_it_runs, write_random};
@@ -297,5 +298,147 @@ fn a_staging_folder_that_was_left_closed_to_its_owner_is_gone_on_with() {
         assert_eq!(ran.code, 0, "{mode:o}: {}", ran.stderr);
         assert_eq!(staging(), Some(ssh.path("there/a.bin")), "{mode:o}");
         fs::remove_file(ssh.path("there/a.bin")).unwrap();
+    }
+}
+
+/// `terahaul cp -a` to `to` by root without these of its rights.
+fn copy_all_without(ssh: &Sshd, rights: &str, flags: &[&str], to: &str) -> Ran {
+    let mut command = terahaul_through(ssh.home.path(), &without(rights, true));
+    command.args(["cp", "-a"]).args(flags).args(["src/", to]);
+    Ran::of(command)
+}
+
+/// A mode, a user and a group.
+type Rights = (u32, u32, u32);
+
+fn rights(path: &Path) -> Rights {
+    let meta = path.symlink_metadata().unwrap();
+    (meta.mode() & 0o7777, meta.uid(), meta.gid())
+}
+
+fn give(path: &Path, (mode, user, group): Rights) {
+    chown(path, Some(user), Some(group)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Somebody's program became root's that anybody runs with root's rights.
+#[test]
+fn what_could_not_get_its_owner_or_its_group_gets_no_rights_of_the_one_that_it_has() {
+    const SENT: [(&str, Rights, u32); 9] = [
+        ("small", (0o4755, 1234, 1234), 0o755),
+        ("large", (0o6755, 1234, 1234), 0o755),
+        ("empty", (0o4711, 1234, 0), 0o711),
+        ("group", (0o6755, 0, 1234), 0o4755),
+        ("mine", (0o6755, 0, 0), 0o6755),
+        ("touched", (0o4755, 1234, 1234), 0o755),
+        ("healed", (0o4755, 1234, 1234), 0o755),
+        ("folder", (0o3775, 1234, 1234), 0o1775),
+        ("", (0o2775, 1234, 1234), 0o775),
+    ];
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ssh = Sshd::start();
+    let apart = tempfile::tempdir_in("/dev/shm").ok();
+    let elsewhere = apart.as_ref().map(|dir| format!("--partial-dir={}", dir.path().display()));
+    let shell = format!("{} {}", without("-chown", true).join(" "), env!("CARGO_BIN_EXE_terahaul"));
+    let config = ssh.path("ssh_config").display().to_string();
+    let by_ssh = ["-F", &config, "--far-command", &shell];
+    let ways = [("here", "here".to_owned(), vec![]), ("far", ssh.far("far"), by_ssh.to_vec())];
+    let ways =
+        ways.into_iter().chain(elsewhere.as_deref().map(|flag| ("across", "across".to_owned(), vec![flag])));
+    fs::create_dir_all(ssh.path("src/folder")).unwrap();
+    for (name, given, _) in SENT.iter().filter(|(_, (mode, ..), _)| mode & 0o1000 == 0).rev() {
+        let path = ssh.path("src").join(name);
+        match *name {
+            "" => {}
+            "empty" => fs::write(&path, "").unwrap(),
+            "large" => write_random(&path, 5 << 20, 1),
+            _ => fs::write(&path, "content").unwrap(),
+        }
+        give(&path, *given);
+        date(&path, 1_600_000_000);
+    }
+    give(&ssh.path("src/folder"), SENT[7].1);
+    give(&ssh.path("src"), SENT[8].1);
+    for (name, to, flags) in ways {
+        let there = ssh.path(name);
+        fs::create_dir(&there).unwrap();
+        for (name, mode) in [("touched", 0o755), ("healed", 0o4755)] {
+            fs::write(there.join(name), "content").unwrap();
+            date(&there.join(name), 1_600_000_000);
+            give(&there.join(name), (mode, 0, 0));
+        }
+        for more in [&[][..], &[], &["-n"], &["-I"]] {
+            let ran = copy_all_without(&ssh, "-chown", &[&flags, more].concat(), &to);
+            assert_eq!(ran.code, if more == ["-n"] { 0 } else { 7 }, "{name} {more:?}: {}", ran.stderr);
+            for (entry, _, mode) in SENT {
+                assert_eq!(rights(&there.join(entry)), (mode, 0, 0), "{name} {more:?}: {entry}");
+            }
+        }
+        // Whoever may give them away does.
+        ssh.copy(&["-a", "src/", name]);
+        for (entry, sent, _) in SENT {
+            assert_eq!(rights(&there.join(entry)), sent, "{name}: {entry}");
+        }
+    }
+}
+
+/// A file of somebody else's ended the whole copy, and a folder could not be moved to its place.
+#[test]
+fn what_root_may_give_away_and_not_change_after_that_is_copied_with_all_that_it_has() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("src/folder/in")).unwrap();
+    for name in ["0", "a", "empty", "folder/f", "folder/in/f"] {
+        fs::write(ssh.path("src").join(name), if name == "empty" { "" } else { name }).unwrap();
+    }
+    write_random(&ssh.path("src/large"), 5 << 20, 1);
+    std::os::unix::fs::symlink("a", ssh.path("src/link")).unwrap();
+    let sent = ["a", "empty", "folder/f", "large", "folder/in", "folder", "link"];
+    for name in sent {
+        let path = ssh.path("src").join(name);
+        if name == "link" {
+            std::os::unix::fs::lchown(&path, Some(77), Some(78)).unwrap();
+        } else {
+            give(&path, (if path.is_dir() { 0o755 } else { 0o640 }, 77, 78));
+        }
+        date(&path, 1_600_000_000);
+    }
+    let apart = tempfile::tempdir_in("/dev/shm").ok();
+    let elsewhere = apart.as_ref().map(|dir| format!("--partial-dir={}", dir.path().display()));
+    let ways = [("here", "-fowner,-dac_override", None), ("across", "-fowner", elsewhere.as_deref())];
+    for (to, lacking, flag) in ways.into_iter().filter(|(to, _, flag)| *to == "here" || flag.is_some()) {
+        let copy = |more: &[&str]| {
+            let flags: Vec<_> = flag.into_iter().chain(more.iter().copied()).collect();
+            copy_all_without(&ssh, lacking, &flags, to)
+        };
+        let ran = copy(&[]);
+        assert_eq!(ran.code, 0, "{to}: {}", ran.stderr);
+        let seen = |there: &str, name: &str| {
+            let path = ssh.path(there).join(name);
+            (rights(&path), path.symlink_metadata().unwrap().mtime())
+        };
+        for name in sent {
+            assert_eq!(seen(to, name), seen("src", name), "{to}/{name}");
+        }
+        let ran = copy(&["-v"]);
+        assert_eq!(
+            (ran.code, ran.stdout.contains("folder")),
+            (0, false),
+            "{to}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+        // The set-user-id bit comes after the owner, who alone may set it then.
+        fs::set_permissions(ssh.path("src/a"), fs::Permissions::from_mode(0o4750)).unwrap();
+        fs::remove_file(ssh.path(to).join("a")).unwrap();
+        let ran = copy(&[]);
+        assert_eq!((ran.code, rights(&ssh.path(to).join("a"))), (7, (0o750, 77, 78)), "{to}: {}", ran.stderr);
+        assert!(ran.stderr.contains("a was copied, but its permissions could not be set"), "{}", ran.stderr);
+        give(&ssh.path("src/a"), (0o640, 77, 78));
+        date(&ssh.path("src/a"), 1_600_000_000);
     }
 }

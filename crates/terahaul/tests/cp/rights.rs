@@ -220,6 +220,33 @@ fn a_file_whose_other_name_goes_in_the_same_run_gets_its_time() {
     }
 }
 
+/// What nobody else may read at the source was anybody's to read after every other run, and no run was the last.
+#[test]
+fn names_that_are_one_file_here_alone_get_each_its_own_permissions_at_once() {
+    let ssh = Sshd::start();
+    let there = ssh.far("there");
+    for (keep, to) in [("-aHAX", "there"), ("-aHAX", &*there), ("-a", "there"), ("-a", &*there)] {
+        plant(&ssh, &[("src/open", "key"), ("src/private", "key"), ("there/open", "key")]);
+        fs::hard_link(ssh.path("there/open"), ssh.path("there/private")).unwrap();
+        for (name, bits) in [("src/open", 0o644), ("src/private", 0o600), ("there/open", 0o644)] {
+            date(&ssh.path(name), 1_500_000_000);
+            set_mode(&ssh.path(name), bits);
+        }
+        let (foretold, done) = (ssh.copy(&[keep, "-n", "src/", to]), ssh.copy(&[keep, "src/", to]));
+        for (told, copied) in [(foretold, "entries"), (done, "files")] {
+            assert_eq!((&told[copied], &told["unchanged"]), (&1.into(), &1.into()), "{keep} {to}: {told}");
+        }
+        assert_eq!(["open", "private"].map(|name| mode(&ssh.path("there").join(name))), [0o644, 0o600]);
+        let again = ssh.copy(&[keep, "src/", to]);
+        assert_eq!(
+            (&again["files"], &again["touched"], &again["unchanged"]),
+            (&0.into(), &0.into(), &2.into()),
+            "{keep} {to}: {again}"
+        );
+        fs::remove_dir_all(ssh.path("there")).unwrap();
+    }
+}
+
 /// Permission bits are part of a list: half of one would let others read for as long as it takes to copy again.
 #[test]
 fn lists_are_kept_with_the_permission_bits_that_they_belong_to() {

@@ -46,7 +46,11 @@ fn a_depot_with_a_new_certificate_is_not_trusted_until_the_user_says_so() {
     assert_ne!(old, depot.url);
     let ran = Ran::of_child(sender);
     assert_eq!(ran.code, 4, "{}", ran.stderr);
-    assert!(ran.stderr.contains("another certificate than the one that its address or link pins"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("another certificate than the one that its address or link pins"),
+        "{}",
+        ran.stderr
+    );
     let ran = depot.run(&["send", "src", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(ran.event("start")["resumed"], true);
