@@ -1,12 +1,12 @@
 //! What is said in the log, for tests of that.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// What the thread that has made it says from then on.
 pub(crate) struct Logged {
@@ -16,8 +16,13 @@ pub(crate) struct Logged {
 
 type Lines = Arc<Mutex<Vec<(Level, String)>>>;
 
+/// Nobody's. Of a place in the code, whoever comes by first finds out whether anybody listens: of one subscriber that would be asked in that
+/// thread alone, which may be another test's, and what is said there would be heard by nobody from then on. Of two all are asked.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log(Lines::default())));
+
 impl Logged {
     pub fn here() -> Self {
+        LazyLock::force(&ANOTHER);
         let lines = Lines::default();
         let _guard = tracing::subscriber::set_default(Log(Arc::clone(&lines)));
         Self { lines, _guard }

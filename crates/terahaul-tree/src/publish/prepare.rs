@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
@@ -148,6 +148,7 @@ impl TreeSink {
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
             rustix::fs::futimens(&file, &times(item.mtime))?;
+            self.give_plain_bits(&file, item.mode);
             self.dress(folder.as_fd(), &name, item.index)?;
             return Ok(self.give_mode(&file, item.index, item.mode)?);
         }
@@ -279,8 +280,15 @@ impl TreeSink {
         fault::point()?;
         self.dress_staged(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
+        let stat = rustix::fs::fstat(&folder)?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
-        Ok(self.give_mode(&folder, item.index, mode)?)
+        let mode = self.folder_mode(item.mode, &stat) | OWNER;
+        let mode = self.mode_given(item.index, mode, &stat);
+        if mode_of(&stat) == mode {
+            return Ok(());
+        }
+        // In the words of `settle`, which tries it again.
+        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))
+            .or_else(|errno| self.fall_short(item, errno.into()))
     }
 }

@@ -76,10 +76,19 @@ impl TreeSink {
         };
         let wanted = self.manifest().table.xattrs(item.index).to_vec();
         let dress = || self.dress(folder, name, item.index);
+        let mode = mode.filter(|_| !is_link);
         before_or_after(set_time, || {
-            let dressed = self.opened_up_to_dress(folder, name, stat, &wanted, dress)?;
-            let now = if dressed { status()? } else { *stat };
-            let mode = mode.filter(|_| !is_link).map(|mode| self.mode_given(item.index, mode, &now));
+            let mut stat = *stat;
+            // What is given away may not be this user's to change. To take bits away opens it to nobody.
+            if let Some(mode) = mode.filter(|mode| mode_of(&stat) & !mode != 0)
+                && self.gives_away(item.index, &stat)
+                && set_mode(folder, name, mode_of(&stat) & mode).is_ok()
+            {
+                stat = status()?;
+            }
+            let dressed = self.opened_up_to_dress(folder, name, &stat, &wanted, dress)?;
+            let now = if dressed { status()? } else { stat };
+            let mode = mode.map(|mode| self.mode_given(item.index, mode, &now));
             if let Some(mode) = mode.filter(|&mode| mode != mode_of(&now)) {
                 fault::point()?;
                 set_mode(folder, name, mode)?;

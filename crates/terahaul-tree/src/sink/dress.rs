@@ -135,6 +135,20 @@ impl TreeSink {
         rights::given(mode, self.ids_of(owner.as_ref()), stat)
     }
 
+    /// Whether what is the entry's, and has this status, will be another user's once it is dressed.
+    pub(crate) fn gives_away(&self, entry: EntryIndex, stat: &Stat) -> bool {
+        let owner = self.manifest().table.owner(entry).cloned();
+        self.ids_of(owner.as_ref()).user.is_some_and(|user| user != stat.st_uid)
+    }
+
+    /// Gives what was made, where nobody else gets at it, its plain permission bits, as far as it has them not: once it is given away it may
+    /// not be this user's to change. What cannot be set so is tried again.
+    pub(crate) fn give_plain_bits(&self, made: &OwnedFd, mode: u32) {
+        if self.mode_made(mode) != mode {
+            let _ = rustix::fs::fchmod(made, Mode::from_raw_mode((self.mode_to_make(mode) & 0o777) as _));
+        }
+    }
+
     /// Gives what was made for `entry`, and is whose it will be, its permission bits.
     pub(crate) fn give_mode(&self, made: &OwnedFd, entry: EntryIndex, mode: u32) -> io::Result<()> {
         let stat = rustix::fs::fstat(made)?;

@@ -124,6 +124,7 @@ impl PackedWriter<'_> {
         // First: what is given away may not be this user's to date.
         rustix::fs::futimens(&made, &times(self.files[self.at].mtime))?;
         if self.lacks_dress(&made)? {
+            self.sink.give_plain_bits(&made, self.files[self.at].mode);
             self.dress()?;
         }
         let file = &self.files[self.at];

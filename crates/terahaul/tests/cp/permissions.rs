@@ -392,18 +392,40 @@ fn what_root_may_give_away_and_not_change_after_that_is_copied_with_all_that_it_
     }
     let ssh = Sshd::start();
     fs::create_dir_all(ssh.path("src/folder/in")).unwrap();
-    for name in ["0", "a", "empty", "folder/f", "folder/in/f"] {
-        fs::write(ssh.path("src").join(name), if name == "empty" { "" } else { name }).unwrap();
+    for name in ["0", "a", "empty", "folder/f", "folder/in/f", "open", "stays", "folder/void"] {
+        let is_empty = ["empty", "folder/void"].contains(&name);
+        fs::write(ssh.path("src").join(name), if is_empty { "" } else { name }).unwrap();
     }
+    fs::create_dir(ssh.path("src/closed")).unwrap();
     write_random(&ssh.path("src/large"), 5 << 20, 1);
     std::os::unix::fs::symlink("a", ssh.path("src/link")).unwrap();
-    let sent = ["a", "empty", "folder/f", "large", "folder/in", "folder", "link"];
+    let sent = [
+        "a",
+        "closed",
+        "empty",
+        "folder/f",
+        "folder/void",
+        "large",
+        "open",
+        "stays",
+        "folder/in",
+        "folder",
+        "link",
+    ];
     for name in sent {
         let path = ssh.path("src").join(name);
         if name == "link" {
             std::os::unix::fs::lchown(&path, Some(77), Some(78)).unwrap();
         } else {
-            give(&path, (if path.is_dir() { 0o755 } else { 0o640 }, 77, 78));
+            let mode = match name {
+                "closed" => 0o555,
+                // More than a new file gets by itself.
+                "open" | "folder/void" => 0o666,
+                "stays" => 0o600,
+                _ if path.is_dir() => 0o755,
+                _ => 0o640,
+            };
+            give(&path, (mode, 77, 78));
         }
         date(&path, 1_600_000_000);
     }
@@ -415,6 +437,11 @@ fn what_root_may_give_away_and_not_change_after_that_is_copied_with_all_that_it_
             let flags: Vec<_> = flag.into_iter().chain(more.iter().copied()).collect();
             copy_all_without(&ssh, lacking, &flags, to)
         };
+        // It was left open to all once it was given away.
+        fs::create_dir(ssh.path(to)).unwrap();
+        fs::write(ssh.path(to).join("stays"), "stays").unwrap();
+        fs::set_permissions(ssh.path(to).join("stays"), fs::Permissions::from_mode(0o644)).unwrap();
+        date(&ssh.path(to).join("stays"), 1_600_000_000);
         let ran = copy(&[]);
         assert_eq!(ran.code, 0, "{to}: {}", ran.stderr);
         let seen = |there: &str, name: &str| {

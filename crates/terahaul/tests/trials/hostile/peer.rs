@@ -9,7 +9,7 @@ use rustls::{ClientConnection, StreamOwned};
 use terahaul_core::{
     BlockHasher, BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Hash, Layout, Mtime,
 };
-use terahaul_net::channel::{SealedWriter, connect_data};
+use terahaul_net::channel::{DataChannel, SealedWriter, connect_data};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::ClientTls;
 use terahaul_wire::{
@@ -145,9 +145,13 @@ impl Peer {
     }
 
     pub fn channel(&self, secret: [u8; 32], number: u32) -> SealedWriter<TcpStream> {
+        self.open_channel(secret, number).into_writer()
+    }
+
+    pub fn open_channel(&self, secret: [u8; 32], number: u32) -> DataChannel {
         let name = self.endpoint.server_name().unwrap();
         let config = Arc::clone(&self.tls.data);
-        connect_data(self.address, None, name, config).unwrap().bind(secret, number).unwrap().into_writer()
+        connect_data(self.address, None, name, config).unwrap().bind(secret, number).unwrap()
     }
 }
 
