@@ -13,7 +13,8 @@ pub(crate) const RUN_INSTALLED: &str = r#"sh -c 'exec ~/.local/bin/terahaul "$@"
 /// Asks what system and processor it is. Start-up files may print before the answer, and behind it.
 const ASK_KIND: &str = "sh -c 'echo; echo terahaul:$(uname -sm):'";
 /// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now. What has not come
-/// so far is removed again, also where a signal ends the shell, which then ends as ssh tells such an end, and two that do this at once have a file each.
+/// so far is removed again, also where a signal ends the shell, which then ends as ssh tells such an end, and two that do this at once have a
+/// file each.
 fn command(len: u64) -> String {
     format!(
         r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; trap "exit 255" HUP INT TERM; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && if test -d terahaul; then echo "~/.local/bin/terahaul is a folder" >&2; false; else mv -f $new terahaul; fi'"#

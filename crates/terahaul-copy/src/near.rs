@@ -27,6 +27,18 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// A start-up file that reads stdin takes the request for its own, and no answer ever comes; but ssh may be waiting for a password as well.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
+/// What is `awaited`, of which `tell` is called once if it takes long.
+async fn telling_of_silence<T>(awaited: impl Future<Output = T>, tell: impl FnOnce()) -> T {
+    let mut awaited = std::pin::pin!(awaited);
+    match tokio::time::timeout(LONGEST_SILENCE, &mut awaited).await {
+        Ok(came) => came,
+        Err(_) => {
+            tell();
+            awaited.await
+        }
+    }
+}
+
 /// Which way the bytes of a copy go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
@@ -128,17 +140,8 @@ impl FarSide {
         // If ssh has ended already, how it ended says more than a broken pipe.
         let _ = greeting::write_bytes(&mut stdin, request).await;
         let mut heard = Overheard::new(&mut stdout);
-        let answer = {
-            let mut reading = std::pin::pin!(greeting::read::<_, Answer>(&mut heard));
-            match tokio::time::timeout(LONGEST_SILENCE, &mut reading).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    report.unanswered(&host.destination());
-                    reading.await
-                }
-            }
-        };
-        let answer = match answer {
+        let reading = greeting::read::<_, Answer>(&mut heard);
+        let answer = match telling_of_silence(reading, || report.unanswered(&host.destination())).await {
             Ok(answer) => answer,
             Err(GreetingError::Garbled) => {
                 let detail = heard.after("it gave no greeting");

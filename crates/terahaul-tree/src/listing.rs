@@ -169,10 +169,15 @@ pub(crate) fn ctime_of(stat: &Stat) -> Mtime {
     Mtime { seconds: i64::from(stat.st_ctime), nanos: stat.st_ctime_nsec as u32 }
 }
 
-/// Which file it is, and when it was last changed.
+/// Which file or folder it is: its device and number.
 #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+pub(crate) fn file_of(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// Which file it is, and when it was last changed.
 pub(crate) fn change_of(stat: &Stat) -> Changed {
-    Changed { at: ctime_of(stat), file: Some((stat.st_dev as u64, stat.st_ino as u64)) }
+    Changed { at: ctime_of(stat), file: Some(file_of(stat)) }
 }
 
 pub(crate) fn size_of_file(stat: &Stat) -> u64 {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::unistd::{Group, User};
+use rustix::fs::Stat;
 use terahaul_core::{MAX_NAME, Owner};
 
 /// Answers that were asked for before; the system's are slow, and there are few different ones.
@@ -80,6 +81,18 @@ impl LastFound {
 pub(crate) struct Ids {
     pub(crate) user: Option<u32>,
     pub(crate) group: Option<u32>,
+}
+
+impl Ids {
+    /// Whether what has this status is another user's than it shall be.
+    pub(crate) fn change_user(self, stat: &Stat) -> bool {
+        self.user.is_some_and(|user| user != stat.st_uid)
+    }
+
+    /// The same of its group.
+    pub(crate) fn change_group(self, stat: &Stat) -> bool {
+        self.group.is_some_and(|group| group != stat.st_gid)
+    }
 }
 
 /// What a receiver makes of senders' owners, as far as the system lets this process.

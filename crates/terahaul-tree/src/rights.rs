@@ -32,8 +32,7 @@ pub(crate) fn lends(mode: u32, capabilities: bool, wanted: Ids, stat: &Stat) -> 
     if is_own(stat) {
         return false;
     }
-    let keeps_user = wanted.user.is_none_or(|user| user == stat.st_uid);
-    let keeps_group = wanted.group.is_none_or(|group| group == stat.st_gid);
+    let (keeps_user, keeps_group) = (!wanted.change_user(stat), !wanted.change_group(stat));
     // Its group may be that of the folder it is in, and its owner not be in that.
     let has_group = mode_of(stat) & SET_GROUP != 0 && keeps_user && keeps_group;
     capabilities || mode & SET_USER != 0 && !keeps_user || mode & SET_GROUP != 0 && !has_group
@@ -42,9 +41,8 @@ pub(crate) fn lends(mode: u32, capabilities: bool, wanted: Ids, stat: &Stat) -> 
 /// What something with this status, which is to be `wanted`'s, gets of these permission bits: none that would lend the rights of an owner, or
 /// of a group, whose it was not to be.
 pub(crate) fn given(mode: u32, wanted: Ids, stat: &Stat) -> u32 {
-    let is_not = |wanted: Option<u32>, is| wanted.is_some_and(|wanted| wanted != is);
-    let user = if is_not(wanted.user, stat.st_uid) { SET_USER } else { 0 };
-    let group = if is_not(wanted.group, stat.st_gid) { SET_GROUP } else { 0 };
+    let user = if wanted.change_user(stat) { SET_USER } else { 0 };
+    let group = if wanted.change_group(stat) { SET_GROUP } else { 0 };
     mode & !(user | group)
 }
 

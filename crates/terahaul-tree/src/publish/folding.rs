@@ -11,7 +11,7 @@ use terahaul_core::{EntryIndex, EntryPath};
 
 use crate::TreeSink;
 use crate::beneath::{is_within, joined, printable, split};
-use crate::listing::{is_folder, is_one, names_in};
+use crate::listing::{file_of, is_folder, is_one, names_in};
 use crate::sink::Refusal;
 use crate::staging::without_ending;
 
@@ -32,8 +32,7 @@ impl Listings {
     /// Of the folder at `path`; whether it was listed just now.
     fn of(&mut self, folder: BorrowedFd<'_>, path: &[u8]) -> io::Result<(&mut Listing, bool)> {
         let stat = rustix::fs::fstat(folder)?;
-        #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
-        let asked = (stat.st_dev as u64, stat.st_ino as u64);
+        let asked = file_of(&stat);
         let is_above = |listing: &Listing| listing.path.is_empty() || is_within(path, &listing.path);
         let leads_there = |listing: &Listing| match listing.path.len() == path.len() {
             true => listing.path == path && listing.folder == asked,

@@ -6,16 +6,17 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
+use super::touch::METADATA;
 use super::{Item, PublishError, set_mode};
 use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::read_only::{OWNER, make_open};
-use crate::sink::{Mark, Refusal, said_of_name, times};
+use crate::sink::{Mark, PERMISSIONS, Refusal, said_of_name, times};
 use crate::staging::{PRIVATE, is_in_user_space};
 use crate::table::{FolderId, RowKind};
 use crate::{TreeSink, xattrs};
@@ -150,7 +151,7 @@ impl TreeSink {
             rustix::fs::futimens(&file, &times(item.mtime))?;
             self.give_plain_bits(&file, item.mode);
             self.dress(folder.as_fd(), &name, item.index)?;
-            return Ok(self.give_mode(&file, item.index, item.mode)?);
+            return Ok(self.give_mode(&file, item.index, item.mode, PERMISSIONS)?);
         }
         let stat = match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -280,15 +281,9 @@ impl TreeSink {
         fault::point()?;
         self.dress_staged(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
-        let stat = rustix::fs::fstat(&folder)?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        let mode = self.folder_mode(item.mode, &stat) | OWNER;
-        let mode = self.mode_given(item.index, mode, &stat);
-        if mode_of(&stat) == mode {
-            return Ok(());
-        }
+        let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
         // In the words of `settle`, which tries it again.
-        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))
-            .or_else(|errno| self.fall_short(item, errno.into()))
+        Ok(self.give_mode(&folder, item.index, mode, METADATA)?)
     }
 }

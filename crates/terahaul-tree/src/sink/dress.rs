@@ -18,6 +18,9 @@ use crate::read_only::FILE_OWNER;
 use crate::rights;
 use crate::xattrs;
 
+/// What could not be set of a file that was made.
+pub(crate) const PERMISSIONS: &str = "its permissions";
+
 impl TreeSink {
     /// The permission bits to make a file with that is to have `mode`. Only who may write it may set its attributes.
     pub(crate) fn mode_to_make(&self, mode: u32) -> u32 {
@@ -126,19 +129,22 @@ impl TreeSink {
         owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default()
     }
 
+    fn ids_of_entry(&self, entry: EntryIndex) -> Ids {
+        let owner = self.manifest().table.owner(entry).cloned();
+        self.ids_of(owner.as_ref())
+    }
+
     /// What an entry's file or folder with this status is [given](rights::given) of the permission bits `mode`.
     pub(crate) fn mode_given(&self, entry: EntryIndex, mode: u32, stat: &Stat) -> u32 {
         if mode & rights::LENDING == 0 {
             return mode;
         }
-        let owner = self.manifest().table.owner(entry).cloned();
-        rights::given(mode, self.ids_of(owner.as_ref()), stat)
+        rights::given(mode, self.ids_of_entry(entry), stat)
     }
 
     /// Whether what is the entry's, and has this status, will be another user's once it is dressed.
     pub(crate) fn gives_away(&self, entry: EntryIndex, stat: &Stat) -> bool {
-        let owner = self.manifest().table.owner(entry).cloned();
-        self.ids_of(owner.as_ref()).user.is_some_and(|user| user != stat.st_uid)
+        self.ids_of_entry(entry).change_user(stat)
     }
 
     /// Gives what was made, where nobody else gets at it, its plain permission bits, as far as it has them not: once it is given away it may
@@ -149,8 +155,14 @@ impl TreeSink {
         }
     }
 
-    /// Gives what was made for `entry`, and is whose it will be, its permission bits.
-    pub(crate) fn give_mode(&self, made: &OwnedFd, entry: EntryIndex, mode: u32) -> io::Result<()> {
+    /// Gives what was made for `entry`, and is whose it will be, its permission bits. `what` could not be set where it does not take them.
+    pub(crate) fn give_mode(
+        &self,
+        made: &OwnedFd,
+        entry: EntryIndex,
+        mode: u32,
+        what: &str,
+    ) -> io::Result<()> {
         let stat = rustix::fs::fstat(made)?;
         let shall = self.mode_given(entry, mode, &stat);
         if mode_of(&stat) == shall {
@@ -158,7 +170,7 @@ impl TreeSink {
         }
         // It may take none of these bits, such as set-user-id; and what was given away may not be this user's to change.
         rustix::fs::fchmod(made, Mode::from_raw_mode(shall as _))
-            .or_else(|errno| self.fall_short_of(entry, "its permissions", errno.into()))
+            .or_else(|errno| self.fall_short_of(entry, what, errno.into()))
     }
 
     /// Whether `name` in `folder`, which has this status, would have [rights lent](crate::rights) to it, if it got this mode and the entry's
@@ -176,7 +188,7 @@ impl TreeSink {
         }
         let (owner, xattrs) = self.dress_of(entry);
         let wanted = self.ids_of(owner.as_ref());
-        let is_given_away = wanted.user.is_some_and(|user| user != stat.st_uid);
+        let is_given_away = wanted.change_user(stat);
         let capabilities = self.keep.xattrs
             && rights::has_capabilities(&xattrs)
             && (is_given_away || xattrs::differ(folder, name, &xattrs, self.keep)?.1);

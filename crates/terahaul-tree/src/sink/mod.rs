@@ -33,6 +33,7 @@ use crate::staging::{OpenError, Staging, is_unfinished_name};
 use crate::table::{FolderId, RowKind};
 use crate::{FileJournal, Journal, Keep, Permissions};
 pub use basis::OpenBasis;
+pub(crate) use dress::PERMISSIONS;
 pub use manifest::AppendError;
 use manifest::Manifest;
 pub(crate) use manifest::{Mark, StagedAs};

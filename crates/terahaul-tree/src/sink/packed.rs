@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Mtime, Owner, PackedFile};
 use terahaul_store::{BlockWriter, SinkError};
 
+use super::dress::PERMISSIONS;
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{TreeSink, close, said_of_name, times};
@@ -129,7 +130,7 @@ impl PackedWriter<'_> {
         }
         let file = &self.files[self.at];
         if self.sink.mode_made(file.mode) != file.mode {
-            self.sink.give_mode(&made, file.entry, file.mode)?;
+            self.sink.give_mode(&made, file.entry, file.mode, PERMISSIONS)?;
         }
         if !self.sink.staging.answers_by_file {
             return Ok(());

@@ -251,7 +251,7 @@ impl Staging {
     /// The user's folder, where its path leads to another by now, or to none. Where that cannot be told, it is taken to be as it was.
     pub(crate) fn moved_from(&self) -> Option<&Path> {
         let is_another = match (rustix::fs::stat(&self.dir), rustix::fs::fstat(&self.root)) {
-            (Ok(named), Ok(held)) => (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino),
+            (Ok(named), Ok(held)) => !is_one(&named, &held),
             (Err(Errno::NOENT | Errno::NOTDIR), _) => true,
             _ => false,
         };

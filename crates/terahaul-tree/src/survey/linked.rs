@@ -12,7 +12,7 @@ use terahaul_core::{Entry, EntryKind};
 use super::Survey;
 use crate::Permissions;
 use crate::decision::{Decision, Reason};
-use crate::listing::is_folder;
+use crate::listing::{file_of, is_folder};
 
 /// What is in an entry's place, stays there, and has other names.
 pub(super) struct Linked {
@@ -56,6 +56,7 @@ impl Survey {
     /// What has other names, and so may be in the places of several entries, if this decision lets it stay.
     pub(super) fn linked(&self, entry: &Entry, stat: &Stat, decision: Decision) -> Option<Linked> {
         let gets = match decision {
+            _ if !has_other_names(stat) => return None,
             // It stays as it is, whatever it is.
             _ if self.rules.only_new => return None,
             Decision::Skip(Reason::Same) => Gets::Nothing,
@@ -65,7 +66,7 @@ impl Survey {
             }
         };
         let alone = self.keep.hard_links && matches!(entry.kind, EntryKind::File { .. });
-        has_other_names(stat).then(|| Linked { file: file_of(stat), gets, alone })
+        Some(Linked { file: file_of(stat), gets, alone })
     }
 
     /// Whether it may stay in this entry's place, too. Asked in the order in which entries are decided.
@@ -89,9 +90,4 @@ impl Survey {
 /// What counts as a folder's names are the folders in it.
 fn has_other_names(stat: &Stat) -> bool {
     stat.st_nlink > 1 && !is_folder(stat)
-}
-
-#[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
-fn file_of(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev as u64, stat.st_ino as u64)
 }

@@ -9,7 +9,7 @@ use terahaul_core::{BLOCK_SIZE, ByteCount, Entry, EntryKind, EntryPath, Extra, M
 
 use crate::Keep;
 use crate::contents::hash_file;
-use crate::listing::{change_of, is_file, size_of_file};
+use crate::listing::{change_of, file_of, is_file, size_of_file};
 use crate::owners::Owners;
 use crate::xattrs;
 
@@ -62,12 +62,13 @@ impl Carried {
         (Extra { owner, same_as: None, xattrs, content, changed }.into_option(), lost)
     }
 
-    // Not every system has these in 64 bits.
+    // Not every system has it in 64 bits.
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     pub(super) fn inode(&self, stat: &Stat) -> Option<Inode> {
         let names = stat.st_nlink as u64;
         let several = self.reading.keep.hard_links && is_file(stat) && names > 1;
-        several.then_some(Inode { device: stat.st_dev as u64, number: stat.st_ino as u64, names })
+        let (device, number) = file_of(stat);
+        several.then_some(Inode { device, number, names })
     }
 }
 

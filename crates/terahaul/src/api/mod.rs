@@ -13,6 +13,7 @@ use terahaul_core::{BlockNumber, BlockRun, Hash, TransferId};
 use terahaul_net::tls::ClientTls;
 
 use crate::exit::Failure;
+use crate::output::PREFIXES;
 use crate::settings::{DepotSettings, check_token};
 use error::{protocol, refused, unanswered, unreachable};
 use types::{BlockValue, BlockValues, EntryPage, Extents, Tokens, Transfers};
@@ -247,7 +248,7 @@ impl Api {
 fn token_path(id: &str) -> Result<String, Failure> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     // A secret in an address would be in the logs of proxies.
-    let is_secret = ["tht_", "thl_"].iter().any(|prefix| id.starts_with(prefix));
+    let is_secret = PREFIXES.iter().any(|prefix| id.starts_with(prefix));
     if id.is_empty() || is_secret || !id.bytes().all(plain) {
         return Err(Failure::usage("that is not a token's identifier: 'terahaul token list' prints them"));
     }

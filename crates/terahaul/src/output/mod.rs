@@ -20,7 +20,7 @@ pub use date::date_of;
 pub use descriptor::{Stderr, handle_interrupt};
 pub use event::{Event, PathText, PathView, ProgressView};
 pub use human::{TOKENS, counted, long, printable, printable_path, printable_text, transfers_head};
-pub use secrets::{masked, remedy_of_repeated};
+pub use secrets::{PREFIXES, masked, remedy_of_repeated};
 
 use crate::cli::GlobalArgs;
 use crate::exit::Failure;

@@ -5,6 +5,9 @@ use serde::Serializer;
 const TOKEN: &str = "tht_";
 const LINK: &str = "thl_";
 
+/// What every one begins with.
+pub const PREFIXES: [&str; 2] = [TOKEN, LINK];
+
 /// A secret has 43 characters behind its prefix. Of one that was cut to fewer than these, too much is missing for it to be guessed, and
 /// files may have such names.
 const SHORTEST: usize = 32;
@@ -13,7 +16,7 @@ const SHORTEST: usize = 32;
 pub fn masked(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = [TOKEN, LINK].iter().filter_map(|prefix| rest.find(prefix)).min() {
+    while let Some(at) = PREFIXES.iter().filter_map(|prefix| rest.find(prefix)).min() {
         let (before, behind) = rest.split_at(at + TOKEN.len());
         let is_secret = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
         let len = behind.bytes().take_while(|b| is_secret(b)).count();

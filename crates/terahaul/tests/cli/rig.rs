@@ -29,6 +29,12 @@ pub fn terahaul_through(home: &Path, through: &[String]) -> Command {
             command
         }
     };
+    at_home(&mut command, home).stdin(Stdio::null());
+    command
+}
+
+/// In this folder, and with no settings but those in it.
+fn at_home<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command
         .env_remove("TERAHAUL_URL")
         .env_remove("TERAHAUL_TOKEN")
@@ -36,8 +42,6 @@ pub fn terahaul_through(home: &Path, through: &[String]) -> Command {
         .env("HOME", home)
         .env("XDG_CONFIG_HOME", home.join("config"))
         .current_dir(home)
-        .stdin(Stdio::null());
-    command
 }
 
 /// A running depot; killed when dropped.
@@ -262,15 +266,7 @@ pub struct Terminal {
 impl Terminal {
     pub fn start(folder: &Path, line: &str) -> Self {
         let mut command = Command::new("script");
-        command
-            .args(["-qec", line, "/dev/null"])
-            .current_dir(folder)
-            .env_remove("TERAHAUL_URL")
-            .env_remove("TERAHAUL_TOKEN")
-            .env_remove("TERAHAUL_LOG")
-            .env("SHELL", "/bin/sh")
-            .env("HOME", folder)
-            .env("XDG_CONFIG_HOME", folder.join("config"));
+        at_home(&mut command, folder).args(["-qec", line, "/dev/null"]).env("SHELL", "/bin/sh");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let (write, output) = std::sync::mpsc::channel();
