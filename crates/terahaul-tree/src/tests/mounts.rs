@@ -138,7 +138,7 @@ fn a_mount_point_in_the_receiving_folder_is_written_into() {
         copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), true)
     });
     let (seen, sent) = (snapshot(&to), snapshot(&from));
-    rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
+    rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::DETACH).unwrap();
     assert_eq!(copied.unwrap().refused, Vec::<String>::new());
     assert_eq!(seen, sent);
 }
