@@ -2,11 +2,15 @@
 import type { Instant } from "./units";
 
 const WINDOW = 5_000;
+/** Without a total for so long, the machine slept. */
+const ASLEEP = 90_000;
 
 export class Speedometer {
   #samples: { at: Instant; total: number }[] = [];
 
   handleTotal(now: Instant, total: number): void {
+    const last = this.#samples.at(-1);
+    if (last && now - last.at > ASLEEP) this.reset();
     this.#samples.push({ at: now, total });
     while (this.#samples.length > 2 && now - this.#samples[1]!.at > WINDOW) this.#samples.shift();
   }

@@ -39,6 +39,8 @@ export class Tree {
   add(path: string, kind: EntryKind, size: number, entry: EntryIndex): void {
     const node = this.#node(path, kind);
     if (node.kind !== "directory" && node.entry !== null) this.#count(node, -1);
+    // A folder's is what is below it, of which there was nothing.
+    if (node.kind !== "directory") node.size = 0;
     node.kind = kind;
     node.entry = entry;
     if (kind !== "directory") {

@@ -1,4 +1,5 @@
 /** A few hash workers; each task goes to the one with the least to do. */
+import { SILENCE } from "../api/whole";
 import type { BlockShape } from "../engine/address_space";
 import { type Lack, hashing } from "./lack";
 import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, NO_WEBASSEMBLY, STARTED, type Start } from "./protocol";
@@ -104,17 +105,23 @@ export class HashPool {
     const worker = startWorker();
     let fail: (why: HashError) => void = () => {};
     const end = (why: HashError) => {
+      clearTimeout(late);
       worker?.terminate();
       member.running = null;
       fail(why);
       for (const { reject } of member.waiting.values()) reject(why);
       member.waiting.clear();
     };
+    // A browser waits for its script as long as for any other answer.
+    const late = setTimeout(() => end(new WorkerFailed("the hash worker's script did not come")), SILENCE);
     const started = new Promise<void>((resolve, reject) => {
       fail = reject;
       if (!worker) return reject(new CannotHash("workers"));
       worker.onmessage = ({ data }: MessageEvent<HashAnswer | Start>) => {
-        if (data === STARTED) return resolve();
+        if (data === STARTED) {
+          clearTimeout(late);
+          return resolve();
+        }
         if (data === NO_WEBASSEMBLY) {
           hashing.handleLack("WebAssembly");
           return end(new CannotHash("WebAssembly"));

@@ -1,6 +1,7 @@
 /** Waits for hash workers whose script comes over a network that may be lost. */
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
+import { SILENCE, fetchWhole } from "../api/whole";
 import { CannotHash, type HashPool, WorkerFailed } from "./pool";
 
 /** Workers that do not start though their script is there: in a row. */
@@ -27,8 +28,8 @@ export function startHashers(pool: HashPool, signal: AbortSignal, lost: (error: 
 export async function whyNoWorker(signal: AbortSignal): Promise<WorkerFailed | DepotError | null> {
   let status: number;
   try {
-    const answer = await fetch(HASH_WORKER, { method: "HEAD", cache: "no-store", signal });
-    status = answer.status;
+    const { response } = await fetchWhole(HASH_WORKER, { method: "HEAD", cache: "no-store" }, signal, SILENCE);
+    status = response.status;
   } catch {
     return DepotError.network();
   }

@@ -256,6 +256,8 @@ export class Receiver extends Observable {
     let at = 0;
     const writes = files.map((file, index) => ({ file, hash: hashes[index], start: at, end: (at += file.size) }));
     for (let next = 0; next < writes.length; next += WRITERS) {
+      // A block may have thousands of files.
+      this.#stop.signal.throwIfAborted();
       const written = await Promise.allSettled(
         writes.slice(next, next + WRITERS).map(async ({ file, hash, start, end }) => {
           if (hash === this.#entries.get(file.entry)?.blake3) return this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start));

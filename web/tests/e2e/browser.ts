@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, type BrowserContextOptions, type Page, chromium } from "playwright-core";
+import { ARGUMENTS, EXECUTABLE } from "../chromium";
 import { POLICY } from "../fake/depot";
 
 declare global {
@@ -10,13 +11,6 @@ declare global {
     sentBytes?: number;
   }
 }
-
-export const ARGUMENTS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-
-export const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
 export interface Session {
   readonly context: BrowserContext;

@@ -124,6 +124,15 @@ test("speed is that of the last seconds", () => {
   assert.equal(meter.secondsFor(3e6), 3);
 });
 
+test("speed after a night's sleep is not that of the night", () => {
+  const meter = new Speedometer();
+  for (let second = 0; second <= 10; second++) meter.handleTotal(second * 1000, second * 1e6);
+  const woken = 8 * 3_600_000;
+  meter.handleTotal(woken, 10e6);
+  meter.handleTotal(woken + 1000, 11e6);
+  assert.equal(meter.rate, 1e6);
+});
+
 test("a manifest is cut by number and by length of paths", () => {
   const entries = Array.from({ length: 12_001 }, (_, at) => ({ path: `f${at}` }));
   assert.deepEqual(batches(entries).map(({ length }) => length), [100, 400, 1600, 5000, 4901]);

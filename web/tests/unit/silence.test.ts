@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { depot } from "../../src/api/depot";
+import { HashPool, WorkerFailed } from "../../src/hash/pool";
+import { STARTED } from "../../src/hash/protocol";
 
 const MINUTE = 60_000;
 
@@ -32,4 +34,31 @@ test("on a line that went dead a read is given up after a minute, a write after 
     ],
     [1, 2, 2, 14, 15, 15],
   );
+});
+
+test("a hash worker whose script does not come is given up after a minute, and one that has started is not", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const workers: SilentWorker[] = [];
+  class SilentWorker {
+    onmessage: ((event: { data: unknown }) => void) | null = null;
+    ended = false;
+    constructor() {
+      workers.push(this);
+    }
+    postMessage() {}
+    terminate() {
+      this.ended = true;
+    }
+  }
+  Object.assign(globalThis, { Worker: SilentWorker, HASH_WORKER: "/assets/hash-worker.js" });
+  const pool = new HashPool(1);
+  const asked = pool.hash(new ArrayBuffer(1), []);
+  t.mock.timers.tick(MINUTE);
+  await assert.rejects(asked, WorkerFailed);
+  const started = pool.started();
+  workers[1]!.onmessage!({ data: STARTED });
+  await started;
+  t.mock.timers.tick(MINUTE);
+  assert.deepEqual(workers.map(({ ended }) => ended), [true, false]);
+  pool.close();
 });

@@ -71,6 +71,13 @@ test("what is not there after all goes, with folders that were only part of its 
   assert.deepEqual(shown(made), ["a", "a/b", "a/two", "c"]);
 });
 
+test("a folder in the place of a file has the size of what is in it", () => {
+  const made = tree(["a", 1000]);
+  made.add("a", "directory", 0, 1);
+  made.add("a/one", "file", 5, 2);
+  assert.deepEqual([made.rows[0]!.size, made.size, made.files], [5, 5, 1]);
+});
+
 test("what failed and came again in vain goes, although the earlier one stands for it", () => {
   const made = tree(["a", 5]);
   made.remove("a", 3);
