@@ -237,6 +237,16 @@ impl Layout {
         self.open.map(|open| self.regions[open].block)
     }
 
+    /// Whether a small file could join those among the first `entries` when these were all: what came then has, or has room to. Where that is
+    /// not so nothing shows whether the manifest was sealed there, and nothing depends on it.
+    pub fn was_open_after(&self, entries: u64) -> bool {
+        let before = self.packed.partition_point(|&at| u64::from(self.regions[at].entry.0) < entries);
+        let Some(&last) = self.packed[..before].last() else { return false };
+        let Use::Packed { first, count, used } = self.regions[last].used_for else { return false };
+        let newest = self.smalls[(first + count - 1) as usize].entry;
+        u64::from(newest.0) >= entries || self.open == Some(last) && has_room(count, used, 1)
+    }
+
     /// What holds `block`, or `None` when it is not declared or still open.
     fn region_of_block(&self, block: BlockNumber) -> Option<&Region> {
         if u64::from(block.0) >= self.blocks || self.open_block() == Some(block) {
@@ -467,6 +477,26 @@ mod tests {
                 prop_assert_eq!(layout.extent(EntryIndex(at as u32)), extents[at]);
                 prop_assert_eq!(layout.size_of(EntryIndex(at as u32)), ByteCount(size.unwrap_or(0)));
             }
+        }
+
+        #[test]
+        fn whether_a_manifest_was_sealed_somewhere_shows_later_where_it_matters(
+            sizes in sizes(), seals in proptest::collection::vec(any::<bool>(), 80), at in 0usize..80,
+        ) {
+            // The same files, with a seal behind the first `at` of them and without one.
+            let laid = |sealed: bool| {
+                let mut layout = Layout::new();
+                for (entry, size) in sizes.iter().enumerate() {
+                    if entry == at && sealed || entry != at && seals[entry] { layout.seal(); }
+                    layout.append(size.map(ByteCount)).unwrap();
+                }
+                if at >= sizes.len() && sealed { layout.seal(); }
+                layout
+            };
+            let (with, without) = (laid(true), laid(false));
+            prop_assert!(!with.was_open_after(at as u64));
+            let extents = |layout: &Layout| (0..sizes.len()).map(|entry| layout.extent(EntryIndex(entry as u32))).collect::<Vec<_>>();
+            prop_assert!(without.was_open_after(at as u64) || extents(&with) == extents(&without));
         }
 
         #[test]

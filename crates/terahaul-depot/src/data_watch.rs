@@ -66,6 +66,7 @@ mod tests {
     use terahaul_core::ByteCount;
 
     use crate::fixture::Fixture;
+    use crate::transfer::Asker;
     use crate::{DepotError, TransferState};
 
     /// Senders had receipts for what was gone at the next start.
@@ -84,7 +85,10 @@ mod tests {
                 fs::write(&at, "").unwrap();
             }
             for id in [live.id(), id] {
-                assert!(matches!(depot.finish(id).await, Err(DepotError::Stopping)), "{restored}");
+                assert!(
+                    matches!(depot.finish(id, Asker::Another).await, Err(DepotError::Stopping)),
+                    "{restored}"
+                );
             }
             let row = depot.inner.db.transfer(live.id()).await.unwrap().unwrap();
             assert_eq!(row.state, TransferState::Open);

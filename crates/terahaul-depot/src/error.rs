@@ -104,6 +104,10 @@ pub enum DepotError {
     DiskFull { free: ByteCount, asked: ByteCount },
     #[error("the transfer is not complete: {blocks} blocks have not arrived; send them, then finish again")]
     Incomplete { blocks: u64, missing: Vec<BlockRun> },
+    #[error(
+        "the transfer is not complete: 'terahaul send' is still declaring what it sends, and finishes it itself; wait for its end, or stop it"
+    )]
+    BeingDeclared,
     #[error("{0}")]
     Invalid(String),
     #[error("{message}")]
@@ -237,7 +241,7 @@ impl DepotError {
             Self::TooLarge | Self::TooLongForStore => ApiCode::TooLarge,
             Self::Quota { .. } => ApiCode::QuotaExceeded,
             Self::DiskFull { .. } => ApiCode::DiskFull,
-            Self::Incomplete { .. } => ApiCode::Incomplete,
+            Self::Incomplete { .. } | Self::BeingDeclared => ApiCode::Incomplete,
             Self::Invalid(_) => ApiCode::BadRequest,
             Self::Range { .. } => ApiCode::RangeNotSatisfiable,
             Self::Precondition => ApiCode::PreconditionFailed,

@@ -142,6 +142,9 @@ pub struct Opened {
     /// The answer to a client that offered UDP; none where the server has it not.
     #[n(7)]
     pub udp: Option<UdpAnswer>,
+    /// Whether the manifest is sealed behind these entries; senders only.
+    #[n(8)]
+    pub sealed: Option<bool>,
 }
 
 /// First message on a data channel.

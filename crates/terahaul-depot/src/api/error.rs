@@ -56,6 +56,7 @@ impl IntoResponse for ApiError {
         let mut headers = HeaderMap::new();
         match &self.0 {
             DepotError::Incomplete { missing, .. } => body["missing"] = json!(pairs(missing)),
+            DepotError::BeingDeclared => body["missing"] = json!([]),
             DepotError::Inbound(error) => {
                 if let Some(block) = block_of(error) {
                     body["block"] = json!(block);

@@ -17,7 +17,7 @@ use super::long_answer::long_answer;
 use crate::DepotError;
 use crate::auth::{Caller, Counted};
 use crate::depot::Depot;
-use crate::transfer::{Before, CreateTransfer, Page, Placed, TransferInfo};
+use crate::transfer::{Asker, Before, CreateTransfer, Page, Placed, TransferInfo};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,6 +150,6 @@ pub(super) async fn finish(
     if params.wait > 0 {
         depot.await_arrival(asking.id, Duration::from_secs(params.wait)).await?;
     }
-    depot.finish(asking.id).await?;
+    depot.finish(asking.id, Asker::Another).await?;
     Ok(Json(depot.transfer(&asking.caller, asking.id).await?))
 }

@@ -21,6 +21,7 @@ use crate::{ApiCode, DepotError};
 pub struct DepotFill {
     depot: Depot,
     live: Arc<Live>,
+    name: String,
     seated: Seated,
     /// Behind the seat, which has to be free by the time that this is dropped.
     refused: Refused,
@@ -64,13 +65,15 @@ pub(super) async fn open(
     };
     let (id, live) = found?;
     let Some(live) = live else { return finished(depot, caller, id).await };
+    // It may have got another one since it was loaded.
+    let name = depot.row_to_write(caller, id).await?.name;
     let declared = live.inbound().with(|r| r.layout().entry_count());
     if open.known.is_some_and(|known| u64::from(known) < declared) {
         return Err(DepotError::SenderReplaced);
     }
     let seated = live.seat.take();
     let refused = Refused { depot: depot.clone(), id, for_room: AtomicBool::new(false) };
-    Ok(Filling::Open(DepotFill { depot: depot.clone(), live, seated, refused }))
+    Ok(Filling::Open(DepotFill { depot: depot.clone(), live, name, seated, refused }))
 }
 
 async fn begun(
@@ -146,14 +149,17 @@ impl Fill for DepotFill {
     type Looked = Batch;
 
     fn opened(&self) -> Opened {
-        let (entries, bytes) =
-            self.live.inbound().with(|r| (r.layout().entry_count() as u32, r.layout().byte_count().0));
+        let (entries, bytes, sealed) = self.live.inbound().with(|receiver| {
+            let layout = receiver.layout();
+            (layout.entry_count() as u32, layout.byte_count().0, layout.open_block().is_none())
+        });
         Opened {
             transfer: self.live.id().0,
             entries,
-            name: self.live.name().to_owned(),
+            name: self.name.clone(),
             link: Some(self.depot.link(self.live.id())),
             bytes,
+            sealed: Some(sealed),
             ..Opened::default()
         }
     }
@@ -177,7 +183,7 @@ impl Fill for DepotFill {
             ));
         }
         let end = batch.end();
-        if let Err(error) = self.live.append_entries(batch).await {
+        if let Err(error) = self.live.append_seated(batch, &self.seated).await {
             if matches!(error.code(), ApiCode::QuotaExceeded | ApiCode::DiskFull | ApiCode::TooLarge) {
                 self.refused.for_room.store(true, Ordering::Relaxed);
             }
@@ -228,6 +234,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Fixture, entry};
+    use crate::transfer::Asker;
 
     /// A sender that has begun a transfer.
     async fn sending() -> (Fixture, Caller, DepotFill) {
@@ -278,6 +285,34 @@ mod tests {
         assert!(fill.append(looked).await.unwrap_err().retry);
         let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
         assert!(fill.fail(vec![EntryFailure { entry, cause, detail }]).await.unwrap_err().retry);
+    }
+
+    /// The last block was sealed at the depot alone: files to come had other addresses there, and with sizes alike one had another's content.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_transfer_that_its_sender_still_declares_is_not_finished_over_http() {
+        let (fixture, _, fill) = sending().await;
+        let batch = |first, names: &[&str], seal| {
+            let kind = EntryKind::File { size: ByteCount(5) };
+            let entries = names.iter().map(|name| entry(name, kind.clone())).collect();
+            Batch { first: EntryIndex(first), entries, seal }
+        };
+        fill.append(batch(0, &["a", "b"], false)).await.unwrap();
+        let early = fixture.depot.finish(fill.live.id(), Asker::Another).await;
+        assert!(matches!(early, Err(DepotError::BeingDeclared)));
+        assert_eq!(fill.opened().sealed, Some(false));
+        fill.append(batch(2, &["c"], false)).await.unwrap();
+        fill.live.append_entries(batch(3, &[], true)).await.unwrap();
+        assert_eq!(fill.append(batch(3, &["d"], true)).await.err().unwrap().code, ErrorCode::WrongState);
+        assert_eq!((fill.opened().entries, fill.opened().sealed), (3, Some(true)));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_transfer_that_is_renamed_while_it_is_sent_is_told_by_its_new_name() {
+        let (fixture, caller, fill) = sending().await;
+        fixture.depot.change_transfer(&caller, fill.live.id(), Some("other"), None).await.unwrap();
+        let asked = OpenSend { transfer: Some(fill.live.id().0), ..OpenSend::default() };
+        let Filling::Open(again) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        assert_eq!(again.opened().name, "other");
     }
 
     /// It was taken for the one to go on with, of which its client knew nothing, and which took nothing more.

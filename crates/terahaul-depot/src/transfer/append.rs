@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terahaul_core::{Address, BLOCK_SIZE, ByteCount, Entry, EntryIndex, EntryKind, kept_detail};
+use terahaul_net::server::Seated;
 use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
@@ -46,6 +47,23 @@ impl Live {
     /// Entries that are in the manifest already must be the same ones: a request may be repeated. All or none are
     /// taken.
     pub async fn append_entries(self: &Arc<Self>, batch: Batch) -> Result<Appended, DepotError> {
+        self.append_by(batch, None).await
+    }
+
+    /// The same for a native sender: what somebody else seals meanwhile would move what it has packed behind that.
+    pub(crate) async fn append_seated(
+        self: &Arc<Self>,
+        batch: Batch,
+        seated: &Seated,
+    ) -> Result<Appended, DepotError> {
+        self.append_by(batch, Some(seated.clone())).await
+    }
+
+    async fn append_by(
+        self: &Arc<Self>,
+        batch: Batch,
+        seated: Option<Seated>,
+    ) -> Result<Appended, DepotError> {
         self.touch();
         self.sent.handle_sent();
         let live = Arc::clone(self);
@@ -53,6 +71,11 @@ impl Live {
         let task = tokio::spawn(async move {
             let mut slot = live.slot_if_finished().await?;
             let mut tail = live.tail.lock().await;
+            match seated {
+                Some(seated) if seated.is_lost() && !tail.closed => return Err(DepotError::SenderReplaced),
+                None if batch.seal && !tail.sealed && live.seat.is_taken() => live.seat.vacate(),
+                _ => {}
+            }
             live.append(&mut tail, slot.as_deref_mut(), batch).await
         });
         task.await.map_err(|_| DepotError::Stopping)?

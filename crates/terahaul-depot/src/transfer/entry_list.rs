@@ -105,6 +105,14 @@ impl Loaded {
         }
     }
 
+    /// Whether it takes nothing more: what is recorded of it may go.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Live(live) => live.is_closed(),
+            Self::Outbound(outbound) => outbound.is_closed(),
+        }
+    }
+
     /// Whether all bytes of `entry`, which are at `extent`, are kept, and will be.
     fn has(&self, entry: EntryIndex, extent: Option<Extent>) -> bool {
         let Self::Live(live) = self else { return true };
@@ -187,6 +195,10 @@ impl Depot {
                         None => self.hash_now(loaded, index, entry, extent, hashes).await,
                     };
                     match hash {
+                        // It is being removed, or finished.
+                        Err(DepotError::Damaged(_)) if loaded.is_closed() => {
+                            return Err(DepotError::NoTransfer);
+                        }
                         // It has failed, and was given back, meanwhile.
                         Err(DepotError::Damaged(_)) if !loaded.has(index, extent) => {
                             (EntryState::Pending, None, None)

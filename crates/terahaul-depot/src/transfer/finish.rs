@@ -37,6 +37,15 @@ pub struct Finished {
     pub state: TransferState,
 }
 
+/// Who asks for a transfer to be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// Whoever sends it.
+    Sender,
+    /// Perhaps somebody else, while a native sender declares what it sends: of that a part would be signed, or sealed where it goes on packing.
+    Another,
+}
+
 /// What arrived, in sum.
 struct Arrived {
     root: Hash,
@@ -72,15 +81,15 @@ impl Depot {
         Ok(())
     }
 
-    /// Finishes a transfer; one that is finished already gives its statement again.
-    pub(crate) async fn finish(&self, id: TransferId) -> Result<Finished, DepotError> {
+    /// Finishes a transfer; one that is finished already gives its statement again. `asker`: who asks for it.
+    pub(crate) async fn finish(&self, id: TransferId, asker: Asker) -> Result<Finished, DepotError> {
         let depot = self.clone();
         // A task of its own: a client that goes away must not stop this half-way.
-        let task = tokio::spawn(async move { depot.finish_in_slot(id).await });
+        let task = tokio::spawn(async move { depot.finish_in_slot(id, asker).await });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    async fn finish_in_slot(&self, id: TransferId) -> Result<Finished, DepotError> {
+    async fn finish_in_slot(&self, id: TransferId, asker: Asker) -> Result<Finished, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
         // First of all: another database may say anything.
         self.check_data().await?;
@@ -98,6 +107,9 @@ impl Depot {
         let live = self.live_in(&mut slot, &row).await?;
         let mut tail = live.tail.lock().await;
         if !tail.sealed {
+            if asker == Asker::Another && live.seat.is_taken() {
+                return Err(DepotError::BeingDeclared);
+            }
             let first = EntryIndex(live_total(&live) as u32);
             live.append(&mut tail, None, Batch { first, entries: Vec::new(), seal: true }).await?;
         }
@@ -266,7 +278,8 @@ mod tests {
         fixture.add_blocks(id, 2 * gaps).await;
         let missing = (0..gaps).map(|gap| BlockRun { first: BlockNumber(2 * gap), count: 1 });
         db.forget_blocks(id, &missing.collect::<Vec<_>>(), |_| 0, 0).await.unwrap();
-        let Err(DepotError::Incomplete { blocks, missing }) = fixture.depot.finish(id).await else {
+        let Err(DepotError::Incomplete { blocks, missing }) = fixture.depot.finish(id, Asker::Sender).await
+        else {
             panic!()
         };
         assert_eq!((blocks, missing.len()), (u64::from(gaps), NAMED_RUNS));

@@ -11,7 +11,7 @@ use terahaul_store::{FlatTransfer, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::path_set::PathSet;
-use super::{Finished, ManifestReader};
+use super::{Asker, Finished, ManifestReader};
 use crate::auth::{Caller, Identity};
 use crate::db::{StoredFailure, TransferState};
 use crate::depot::{Depot, Inner};
@@ -20,7 +20,6 @@ use crate::{DepotError, blocking};
 /// A transfer that is being received, by any number of senders and channels at once.
 pub struct Live {
     pub(super) id: TransferId,
-    pub(super) name: String,
     pub(super) quota: Option<(String, ByteCount)>,
     pub(super) depot: std::sync::Weak<Inner>,
     pub(super) inbound: Arc<Inbound>,
@@ -84,11 +83,6 @@ impl Live {
         self.id
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Where blocks go. All of its calls may block.
     pub fn inbound(&self) -> &Arc<Inbound> {
         self.touch();
@@ -115,7 +109,7 @@ impl Live {
     /// missing.
     pub async fn finish(self: &Arc<Self>) -> Result<Finished, DepotError> {
         self.reopen_for_withheld().await?;
-        self.depot()?.finish(self.id).await
+        self.depot()?.finish(self.id, Asker::Sender).await
     }
 
     /// Waits until every wanted block of the sealed manifest is durable. There is nothing to wait for while the manifest may
@@ -156,6 +150,10 @@ impl Live {
             let settled = receiver.void_bytes() + receiver.received_bytes();
             receiver.layout().byte_count().0.saturating_sub(settled.0)
         })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Makes everything received durable; arrivals fail from now on.

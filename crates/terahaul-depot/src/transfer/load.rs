@@ -210,7 +210,6 @@ impl Depot {
         let paths = paths.ok_or_else(|| DepotError::Damaged("no paths were loaded".into()))?;
         Ok(Live {
             id,
-            name: row.name.clone(),
             quota,
             depot: Arc::downgrade(&self.inner),
             inbound,

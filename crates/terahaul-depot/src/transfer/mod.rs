@@ -46,6 +46,7 @@ pub use entry_list::{EntryRecord, EntryState};
 pub use extents::Extents;
 pub use failures::Failure;
 pub(crate) use failures::NamedFailures;
+pub(crate) use finish::Asker;
 pub use finish::Finished;
 pub(crate) use generation::Unmarked;
 pub use info::TransferInfo;

@@ -499,6 +499,11 @@ impl Outbound {
         untold.any(|block| state.layout.shape(block).is_some_and(|shape| is_wanted(&shape)))
     }
 
+    /// Whether small files behind the first `entries` [were to join](Layout::was_open_after) those among them.
+    pub(crate) fn was_open_after(&self, entries: u32) -> bool {
+        self.state().layout.was_open_after(entries.into())
+    }
+
     /// Whether the receiver keeps all of a declared entry for good. Of one without bytes the manifest is all there is to keep.
     pub fn has_durable(&self, entry: EntryIndex) -> bool {
         let state = self.state();

@@ -49,7 +49,7 @@ impl Persistence {
         durable: ByteCount,
     ) -> Result<(), ClientError> {
         let loss = error.is_loss(lasted);
-        let lasted = lasted.filter(|_| matches!(error, ClientError::Control(_)));
+        let lasted = lasted.filter(|&lasted| lasted > GIVE_UP || matches!(error, ClientError::Control(_)));
         let goes_on = self.handle_disk(Instant::now(), loss, durable);
         let wait = self.handle_lost(Instant::now(), lasted, durable, spread());
         let Some(wait) = wait.filter(|_| goes_on && error.is_passing()) else { return Err(error) };
@@ -83,7 +83,7 @@ impl Persistence {
     }
 
     /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
-    /// time after as long. `durable` is what the transfer has made so by now. Returns how long to wait before
+    /// time after as long, and counts only where it was there for longer than nothing is waited for. `durable` is what the transfer has made so by now. Returns how long to wait before
     /// the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
     fn handle_lost(
         &mut self,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockNumber, BlockRun, BlockSet, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Batch, ErrorCode, Message, OpenSend, Opened, WireError};
+use terahaul_wire::{Batch, ErrorCode, MAX_ENTRIES, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, Options};
@@ -250,7 +250,8 @@ impl Driver {
             ClientError::Depot(WireError { code: ErrorCode::NotFound, .. }) => ClientError::Removed,
             error => error,
         })?;
-        if opened.entries > self.entries {
+        let sealed_by_another = opened.sealed == Some(true) && self.outbound.was_open_after(opened.entries);
+        if opened.entries > self.entries || sealed_by_another {
             return Err(ClientError::TakenOver);
         }
         let mut told = Told::default();
@@ -511,7 +512,11 @@ async fn read_stored(
     let mut batches = 0;
     loop {
         match reader.next::<Message>().await? {
-            Message::Batch(batch) if batch.first.0 as usize == stored.entries.len() => {
+            Message::Batch(batch)
+                if told.is_none()
+                    && batch.first.0 as usize == stored.entries.len()
+                    && stored.entries.len() + batch.entries.len() <= MAX_ENTRIES as usize =>
+            {
                 outbound.declare(batch.sizes(), batch.seal)?;
                 stored.entries.extend(batch.entries);
                 batches += 1;

@@ -7,6 +7,7 @@
 //! | the seat | on | becomes |
 //! |---|---|---|
 //! | free or taken | `take` | taken, by whoever came last; the one before has to leave |
+//! | taken | `vacate` | free, for somebody who sends without one; whoever sat there has to leave |
 //! | any | `close` | closed: whoever sits there has to come again, and finds what became of the transfer |
 
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 pub struct Seat(watch::Sender<Option<u64>>);
 
 /// A sender's hold of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Seated {
     number: u64,
     seat: watch::Receiver<Option<u64>>,
@@ -55,6 +56,11 @@ impl Seat {
         self.0.receiver_count() > 0
     }
 
+    /// For somebody who sends, and keeps no seat.
+    pub fn vacate(&self) {
+        drop(self.take());
+    }
+
     /// From now on nobody can send.
     pub fn close(&self) {
         self.0.send_replace(None);
@@ -62,6 +68,11 @@ impl Seat {
 }
 
 impl Seated {
+    /// Whether the sender has to leave.
+    pub fn is_lost(&self) -> bool {
+        *self.seat.borrow() != Some(self.number)
+    }
+
     /// Why the sender has to leave, once it has to.
     pub async fn lost(&self) -> Unseated {
         let mut seat = self.seat.clone();
@@ -96,8 +107,15 @@ mod tests {
         assert_eq!(now(first.lost()), Some(Unseated::Replaced));
         assert!(now(second.lost()).is_none());
         drop(first);
-        assert!(seat.is_taken());
+        assert!(seat.is_taken() && !second.is_lost());
+        seat.vacate();
+        assert_eq!(now(second.lost()), Some(Unseated::Replaced));
+        drop(second);
+        assert!(!seat.is_taken());
+        let second = seat.take();
+        assert!(!second.is_lost());
         seat.close();
+        assert!(second.is_lost());
         assert_eq!(now(second.lost()), Some(Unseated::Closed));
         assert_eq!(now(seat.take().lost()), Some(Unseated::Closed));
         drop(second);
