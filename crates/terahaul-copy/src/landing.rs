@@ -39,6 +39,7 @@ mod refused;
 mod room;
 
 pub(crate) use appending::{Judged, Looked};
+use finishing::tidy;
 use room::Wanted;
 
 /// Threads that look at what is there, at most: a disk that answers slowly is asked several things at once.
@@ -62,6 +63,9 @@ impl Asked {
     }
 }
 
+/// Where what has no name yet is kept, and the record of it.
+type Staged = (Arc<TreeSink>, Arc<FileJournal>);
+
 pub(crate) struct Landing {
     base: Base,
     asked: Asked,
@@ -71,7 +75,7 @@ pub(crate) struct Landing {
     spared: Filter,
     survey: Survey,
     /// `None` in a dry run.
-    staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
+    staged: Option<Staged>,
     /// The receiving folder was not there before.
     made: bool,
     /// The folder for what is not complete and those above it, as far as they were not there before; the innermost first.
@@ -150,18 +154,9 @@ impl Landing {
             made = make_folder(&base.folder, asked.top.as_ref());
             let above = partial.iter().flat_map(|partial| partial.ancestors());
             made_partial = above.take_while(|path| is_missing(path)).map(Path::to_owned).collect();
-            let (sink, journal) =
-                TreeSink::open_copy(&base.folder, partial.as_deref(), TransferId(key), keep)?;
-            if rules.compare == Compare::Never {
-                // What it left has the size and the time of what is to come, and that is not to count.
-                journal.forget_all().map_err(InboundError::Ledger)?;
-            }
-            let (sink, journal) = (Arc::new(sink), Arc::new(journal));
-            let inbound =
-                Inbound::start(receiver, sink.clone(), journal.clone()).map_err(CopyError::no_thread)?;
-            let inbound = Arc::new(inbound);
-            journal.bind(&inbound, &sink);
-            (Some((sink, journal)), inbound)
+            let staged = stage(&base, partial.as_deref(), key, receiver, rules);
+            let (staged, inbound) = staged.inspect_err(|_| tidy(&made_partial))?;
+            (Some(staged), inbound)
         };
         let partial = partial.and_then(|partial| path_below(&partial, &base.folder));
         let spared = filter.clone().keeping(partial.as_slice());
@@ -309,8 +304,31 @@ impl Landing {
         {
             tracing::debug!("an empty folder stays: {error}");
         }
-        self.tidy_partial_dir();
+        tidy(&self.made_partial);
     }
+}
+
+/// Opens where what comes is staged. If it cannot be, nothing of it stays.
+fn stage(
+    base: &Base,
+    partial: Option<&Path>,
+    key: [u8; 16],
+    receiver: Receiver,
+    rules: &Rules,
+) -> Result<(Staged, Arc<Inbound>), CopyError> {
+    let (sink, journal) = TreeSink::open_copy(&base.folder, partial, TransferId(key), rules.kept.keep())?;
+    if rules.compare == Compare::Never {
+        // What it left has the size and the time of what is to come, and that is not to count.
+        journal.forget_all().map_err(InboundError::Ledger)?;
+    }
+    let (sink, journal) = (Arc::new(sink), Arc::new(journal));
+    let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(|error| {
+        let _ = sink.discard_empty();
+        CopyError::no_thread(error)
+    })?;
+    let inbound = Arc::new(inbound);
+    journal.bind(&inbound, &sink);
+    Ok(((sink, journal), inbound))
 }
 
 /// Where what is not complete waits, if that was asked for.

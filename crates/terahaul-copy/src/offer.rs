@@ -89,7 +89,10 @@ impl Offer {
                 ErrorKind::NotFound => "does not exist: check the spelling".to_owned(),
                 ErrorKind::NotADirectory => "is not a folder, or not in one: check the spelling".to_owned(),
                 _ => {
-                    let remedy = remedy_of_too_many_files(&error).unwrap_or("check its permissions");
+                    let remedy = remedy_of_too_many_files(&error).unwrap_or(match error.kind() {
+                        ErrorKind::PermissionDenied => "check its permissions",
+                        _ => "check its disk, and what is mounted there",
+                    });
                     format!("cannot be looked at ({error}): {remedy}")
                 }
             };

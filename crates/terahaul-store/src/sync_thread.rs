@@ -114,7 +114,8 @@ fn settle(shared: &Shared, group: &Group, outcome: Outcome) {
 }
 
 fn fail(mut state: MutexGuard<'_, State>, failure: SyncFailure) {
-    tracing::warn!(reason = failure.reason, "received blocks could not be made durable");
+    // Whoever sends them is told, and whoever waits for them says so where it does not pass.
+    tracing::info!(reason = failure.reason, "received blocks could not be made durable");
     state.failed_attempt = state.attempts;
     state.failure = Some(failure);
     state.hold_off = Some(Instant::now() + Inbound::HOLD_OFF);

@@ -142,14 +142,20 @@ impl Landing {
     }
 
     fn repeat(&self, state: &State, first: EntryIndex, end: EntryIndex) -> Judged {
-        let declined = self.inbound.with(|receiver| receiver.declined().range(first..end).copied().collect());
+        let (declined, durable) = self.inbound.with(|receiver| {
+            let large =
+                (first.0..end.0).filter_map(|entry| receiver.layout().blocks_of_large(EntryIndex(entry)));
+            let runs = large.map(|(first, count)| BlockRun { first, count });
+            // What an earlier run had left of them may be here only since this session began, which is when the rest was said.
+            let durable: Vec<_> = runs.flat_map(|run| receiver.durable().common_with(run)).collect();
+            (receiver.declined().range(first..end).copied().collect(), durable)
+        });
         let failed = state.failed.range(first..end).map(|(&entry, failure)| EntryFailure {
             entry,
             cause: failure.cause,
             detail: failure.message.clone(),
         });
-        // What is durable was said when the session began.
-        Judged { declined, failed: failed.collect(), durable: Vec::new() }
+        Judged { declined, failed: failed.collect(), durable }
     }
 
     /// Refuses what was not asked for, and gives the only file its new name.

@@ -17,6 +17,13 @@ use crate::notes::{Changed, MOST_REMOVED, Removed};
 use crate::rules::Kept;
 use crate::summary::Landed;
 
+/// Once nothing is in it any more, the folder for what is not complete goes too, with those above it, as far as they were made for this:
+/// the innermost first.
+pub(super) fn tidy(made_partial: &[PathBuf]) {
+    // Another copy may be using one, and so those above it.
+    let _ = made_partial.iter().try_for_each(|made| remove_opening_up(made));
+}
+
 impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
@@ -57,7 +64,7 @@ impl Landing {
         let Published { files, bytes, folders, links, cleared } = published;
         self.sweep(cleared, &mut |alike, rules, tell| sink.sweep(&self.survey, alike, rules, tell));
         sink.conclude_copy(&rules)?;
-        self.tidy_partial_dir();
+        tidy(&self.made_partial);
         let short_of_top = self.settle_top(sink);
         let mut state = self.state();
         let failure = |refusal: Refusal, message: String| {
@@ -107,12 +114,6 @@ impl Landing {
         // What is there as the source has it, the source has.
         let found = state.landed.unchanged > 0;
         sink.orphan(found, is_source, &state.tops_alike)
-    }
-
-    /// Once nothing is in it any more, the folder for what is not complete goes too, with those above it, as far as they were made for this.
-    pub(super) fn tidy_partial_dir(&self) {
-        // Another copy may be using one, and so those above it.
-        let _ = self.made_partial.iter().try_for_each(|made| remove_opening_up(made));
     }
 
     /// The folder whose content was copied gives its own time to the receiving one, and what else is kept.

@@ -11,16 +11,17 @@ use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::is_full;
 
 use super::PublishError;
-use super::moves::is_folder;
+use super::left_beside::tell_left;
+use super::moves::{is_folder, rename_over_file};
 use super::touch::{METADATA, SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_child, printable, read_flags};
+use crate::beneath::{Purpose, open_child, printable, read_flags, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
 use crate::rights::LENDING;
-use crate::sink::{Refusal, close, times};
+use crate::sink::{Refusal, close, remove_unless_folder, times, unless_no_folder};
 use crate::staging::{PART, PRIVATE, is_in_user_space};
 
 /// What is copied is called so until it is complete.
@@ -50,12 +51,7 @@ impl TreeSink {
                 self.note_beside(path, way);
                 clear_part(to, &part)?;
                 make_open(to, &part, OWNER)?;
-                let placed = rustix::fs::unlinkat(to, new_name, AtFlags::empty())
-                    .and_then(|()| rustix::fs::renameat(to, part.as_slice(), to, new_name));
-                if let Err(errno) = placed {
-                    let _ = clear_part(to, &part);
-                    return Err(errno.into());
-                }
+                rename_over_file(to, &part, to, new_name).inspect_err(|_| self.clear_or_tell(item, &part))?;
             }
             made => made?,
         }
@@ -85,11 +81,20 @@ impl TreeSink {
             Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         };
         // It may be what has filled the disk.
-        let _ = fault::point().and_then(|()| clear_part(item.to, &part));
+        if fault::point().is_ok() {
+            self.clear_or_tell(item, &part);
+        }
         if placed? {
             rustix::fs::unlinkat(item.from, item.name, AtFlags::empty())?;
         }
         Ok(())
+    }
+
+    /// What is no use any more beside the item's name.
+    fn clear_or_tell(&self, item: &Move<'_>, part: &[u8]) {
+        if let Err(error) = clear_part(item.to, part) {
+            tell_left(split(item.path).0, part, &error);
+        }
     }
 
     /// A name beside final ones for something that is not complete. One at a time is used, by whoever holds the lock of the
@@ -156,7 +161,9 @@ impl TreeSink {
             let _ = rustix::fs::fchmod(file, Mode::from_raw_mode((self.mode_to_make(mode) & 0o777) as _));
         }
         if copied.is_some() || !self.staging.follows_links {
-            rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
+            // Where every file is somebody else's, whoever has made it, only that one sets a time.
+            rustix::fs::utimensat(folder, name.as_slice(), &times(mtime), AtFlags::SYMLINK_NOFOLLOW)
+                .or_else(|errno| self.fall_short_here(entry, errno.into()))?;
         }
         if let Some(entry) = entry {
             if *is_private {
@@ -234,12 +241,9 @@ fn is_mine(stat: &Stat) -> bool {
 /// Removes what this program has left under this name, which is a file, or a folder with no more than [`INSIDE`] in it. Anything else that is
 /// there somebody has put there.
 pub(super) fn clear_part(to: &OwnedFd, part: &[u8]) -> io::Result<()> {
-    match rustix::fs::unlinkat(to, part, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let folder = open_child(to.as_fd(), part, Purpose::List)?;
+    let Some(said) = remove_unless_folder(to.as_fd(), part)? else { return Ok(()) };
+    let folder =
+        open_child(to.as_fd(), part, Purpose::List).map_err(|error| unless_no_folder(error, said))?;
     if is_mine(&rustix::fs::fstat(&folder)?) {
         match rustix::fs::unlinkat(&folder, INSIDE, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}

@@ -23,6 +23,12 @@ use crate::staging::BESIDE;
 /// Before the path: the receiving folder itself has an empty one.
 const TOP: &[u8] = b"/";
 
+/// Tells of something beside a final name that cannot be removed.
+pub(super) fn tell_left(folder: &[u8], part: &[u8], why: &io::Error) {
+    let path = printable(&joined(folder, part));
+    tracing::warn!("{path} could not be removed ({why}): nothing needs it any more, remove it by hand");
+}
+
 impl TreeSink {
     /// Notes that something will wait in the folder that `path` is in.
     pub(super) fn note_beside(&self, path: &[u8], way: Way<'_>) {
@@ -57,10 +63,7 @@ impl TreeSink {
         });
         match cleared {
             Err(error) if !is_gone(&error) => {
-                let path = printable(&joined(path, &part));
-                tracing::warn!(
-                    "{path} could not be removed ({error}): nothing needs it any more, remove it by hand"
-                );
+                tell_left(path, &part, &error);
                 Ok(())
             }
             Ok(()) | Err(_) => {

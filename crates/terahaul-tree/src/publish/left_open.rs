@@ -58,7 +58,11 @@ impl TreeSink {
         let is_first = self.opened.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         self.staging.note_open(path, mode, is_first)?;
         fault::point()?;
-        read_only::open(folder.as_fd(), mode)?;
+        // What is to be done in it fails then, and is told of each by its name.
+        if let Err(error) = read_only::open(folder.as_fd(), mode) {
+            tracing::debug!("{} stays read-only: {error}", path.escape_ascii());
+            return Ok(false);
+        }
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
         Ok(true)
     }
@@ -73,8 +77,12 @@ impl TreeSink {
             let closed = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)
                 .and_then(|folder| close_again(folder.as_fd(), *mode));
             if let Err(error) = closed {
-                all &= is_gone(&error);
                 tracing::debug!("{} is not closed again: {error}", path.escape_ascii());
+                if !is_gone(&error) {
+                    // The end tries again.
+                    self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(((*path).into(), *mode));
+                    all = false;
+                }
             }
         }
         // Once: the bits that its owner gives such a folder from now on are meant.

@@ -55,7 +55,8 @@ impl TreeSink {
             let item = Move { from: &from, name: &name, to: &to, new_name: &name, path: &inner };
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}
-                Err(Errno::EXIST) if is_folder(&from, &name)? && is_folder(&to, &name)? => {
+                // What cannot be looked at any more is refused further down.
+                Err(Errno::EXIST) if is_folder(&from, &name)? && is_folder(&to, &name).unwrap_or(false) => {
                     if !self.refuses_second_name(None, &to, &inner)? {
                         folders.push(inner);
                     }
@@ -188,6 +189,25 @@ pub(super) fn failed(error: io::Error, path: &[u8]) -> PublishError {
         _ if path.is_empty() => error.into(),
         _ => SinkError::from(error).at(|| printable(path)).into(),
     }
+}
+
+/// Renames a folder to what a file or a link is called, which goes. At once, where the file system can: a place that takes no further folder
+/// still has the file then.
+pub(super) fn rename_over_file(from: &OwnedFd, name: &[u8], to: &OwnedFd, new_name: &[u8]) -> io::Result<()> {
+    let remove = |folder: &OwnedFd, name: &[u8]| rustix::fs::unlinkat(folder, name, AtFlags::empty());
+    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            remove(to, new_name)?;
+            fault::point()?;
+            rustix::fs::renameat(from, name, to, new_name)?;
+        }
+        exchanged => {
+            exchanged?;
+            fault::point()?;
+            remove(from, name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Renames, unless something has the new name.

@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::PoisonError;
 
 use rustix::fs::AtFlags;
@@ -104,6 +106,10 @@ impl TreeSink {
             let Err(error) = closed else { continue };
             match self.entry_at(&path).and_then(|entry| self.item(entry.0 as usize)) {
                 Some(item) if !is_gone(&error) => self.fall_short(&item, error)?,
+                None if !is_gone(&error) => tracing::warn!(
+                    "{} was made writable to its owner for this, and stays so ({error}): its permissions were {mode:o}",
+                    self.staging.dir.join(OsStr::from_bytes(&path)).display()
+                ),
                 _ => tracing::debug!("{} stays writable: {error}", path.escape_ascii()),
             }
         }

@@ -175,7 +175,7 @@ impl TreeSink {
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (true, false) => rustix::fs::unlinkat(to, new_name, AtFlags::empty())?,
+            (true, false) => return moves::rename_over_file(from, name, to, new_name),
             (false, true) => clearing.remove(InTheWay { above: to.as_fd(), name: new_name, path })?,
             (false, false) => self.keep_mode(item)?,
         }

@@ -123,7 +123,7 @@ impl TreeSink {
     /// one are not used.
     pub fn open(dir: &Path, transfer: TransferId, bound_to: Hash) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
-        let journal = Journal::open(&staging, transfer, bound_to)?;
+        let journal = Journal::open(&staging, transfer, bound_to).map_err(|error| staging.given_up(error))?;
         let mut sink = Self::over(staging, Keep::default());
         let left = Ready::read(&sink.staging).and_then(|ready| sink.close_left_open().map(|()| ready));
         sink.ready = left.map_err(|source| sink.unreadable(source))?;
@@ -139,7 +139,7 @@ impl TreeSink {
         keep: Keep,
     ) -> Result<(Self, FileJournal), OpenError> {
         let mut staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
-        let journal = FileJournal::open(&staging, keep)?;
+        let journal = FileJournal::open(&staging, keep).map_err(|error| staging.given_up(error))?;
         if partial.is_some_and(|partial| partial != dir) {
             staging.look_apart();
         }
@@ -528,14 +528,28 @@ pub(crate) fn said_of_name(folder: &OwnedFd, errno: Errno) -> Errno {
     if errno == Errno::NOENT && is_there() { Errno::INVAL } else { errno }
 }
 
+/// Removes what may be a folder, unless it is one. Returns what was said of one, or of a file that is not to be removed: POSIX has one word for
+/// both.
+pub(crate) fn remove_unless_folder(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Errno>> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(None),
+        Err(errno @ (Errno::ISDIR | Errno::PERM)) => Ok(Some(errno)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Why it stays that could not be opened as a folder: what was `said` when it was to be removed, where it is none.
+pub(crate) fn unless_no_folder(opening: io::Error, said: Errno) -> io::Error {
+    match Errno::from_io_error(&opening) {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => said.into(),
+        _ => opening,
+    }
+}
+
 /// Removes `name` from `folder`, with all that is in it; no link is followed.
 pub(crate) fn remove_all(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
-    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let opened = open_child(folder, name, Purpose::List)?;
+    let Some(said) = remove_unless_folder(folder, name)? else { return Ok(()) };
+    let opened = open_child(folder, name, Purpose::List).map_err(|error| unless_no_folder(error, said))?;
     for inner in names_in(folder, name)? {
         remove_all(opened.as_fd(), &inner)?;
     }

@@ -104,7 +104,7 @@ pub(crate) struct Staging {
     /// The user's folder.
     pub(crate) root: OwnedFd,
     /// By this path, when it was opened.
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     pub(crate) path: PathBuf,
     /// Where the staging folder is: by path it might be another's by the time it is removed.
     parent: OwnedFd,
@@ -158,6 +158,11 @@ impl Staging {
         let path = above.join(&name);
         // In that one everything is its owner's: the other is open for no longer than it takes to make it.
         let in_parent = parent.as_fd();
+        // Where it is of no use nobody needs it, if it was made now.
+        let remove_made = || {
+            let remove = || Ok(rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR)?);
+            let _ = opening_up(in_parent, remove);
+        };
         let (folder, lock) = loop {
             let made = opening_up(in_parent, || make_folder(&parent, name.as_bytes()));
             let folder = made.map_err(|error| match is_blocked(&error) {
@@ -175,15 +180,14 @@ impl Staging {
                         // Whoever may read there may read what is received, too, once it has its names.
                         (Guard::Readable, true) => {}
                         (_, true) => {
-                            // Where it was made now, nobody needs it.
-                            let remove = || Ok(rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR)?);
-                            let _ = opening_up(in_parent, remove);
+                            remove_made();
                             return Err(OpenError::Unguarded(path));
                         }
                     }
                 }
             }
-            if !lock(&folder).map_err(|errno| unlocked(&path, errno))? {
+            let locked = lock(&folder).inspect_err(|_| remove_made());
+            if !locked.map_err(|errno| unlocked(&path, errno))? {
                 return Err(OpenError::Busy(path));
             }
             // Whoever had it until now may have come to its end meanwhile, and removed it.
@@ -285,6 +289,16 @@ impl Staging {
                 tracing::debug!("how names are treated where they are to be given is not known: {error}");
             }
         }
+    }
+
+    /// Nothing is received into it after all, for this reason: where nothing was, nothing stays.
+    pub(crate) fn given_up(&self, reason: OpenError) -> OpenError {
+        if self.anew
+            && let Err(error) = self.remove_empty()
+        {
+            tracing::debug!("{} stays: {error}", self.path.display());
+        }
+        reason
     }
 
     /// A copy's manifest is made anew each time, so what was named by the indices of an earlier one's entries says nothing.
@@ -496,6 +510,18 @@ mod tests {
         assert!(!path.exists());
         let found = rustix::fs::stat(dir.path()).unwrap();
         assert_eq!((found.st_mtime, found.st_mtime_nsec as u32), (time.seconds, time.nanos));
+    }
+
+    /// The receiving folder had the time at which an empty staging folder went, and had been given its own before.
+    #[test]
+    fn an_empty_staging_folder_that_goes_late_goes_without_a_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let staging = Staging::open(dir.path(), TransferId([8; 16])).unwrap();
+        let time = Mtime { seconds: 1_000_000_000, nanos: 5 };
+        rustix::fs::futimens(&staging.root, &times(time)).unwrap();
+        staging.remove_empty().unwrap();
+        assert!(!dir.path().join(&staging.name).exists());
+        assert_eq!(time_of(&staging.root).unwrap(), time);
     }
 
     /// They stayed open once a run had failed with everything in its place.

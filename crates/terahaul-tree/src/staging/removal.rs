@@ -64,7 +64,7 @@ impl Staging {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        for name in ["journal", PROBE, BESIDE, LOCK] {
+        for name in ["journal", "journal.new", PROBE, BESIDE, LOCK] {
             remove_all(self.folder.as_fd(), name.as_bytes())?;
         }
         self.remove_folder_now_or_later();
@@ -74,9 +74,17 @@ impl Staging {
     /// On NFS a file that is open when it is removed keeps a name in its folder until it is closed, and the journal is open for as
     /// long as anybody may record in it.
     fn remove_folder_now_or_later(&self) {
-        if let Err(error) = self.remove_folder() {
-            tracing::debug!("{} stays for now: {error}", self.path.display());
-            self.stays.store(true, Ordering::Relaxed);
+        // What it lies in may have the time already that it is to have.
+        let time = time_of(&self.parent);
+        match (self.remove_folder(), time) {
+            (Ok(()), Ok(time)) => {
+                let _ = set_time(&self.parent, time);
+            }
+            (Ok(()), Err(_)) => {}
+            (Err(error), _) => {
+                tracing::debug!("{} stays for now: {error}", self.path.display());
+                self.stays.store(true, Ordering::Relaxed);
+            }
         }
     }
 

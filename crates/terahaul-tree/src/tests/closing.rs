@@ -127,3 +127,28 @@ fn a_read_only_receiving_folder_is_closed_again_after_a_killed_run() {
         }
     });
 }
+
+/// It ended the whole copy, each time anew, as if the destination itself could not be written to.
+#[test]
+fn a_folder_that_cannot_be_opened_up_keeps_only_what_is_to_be_placed_in_it() {
+    use rustix::fs::IFlags;
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("t/frozen/new", b"a"), ("t/open/b", b"b"), ("t/z/c", b"c")]);
+    plant(&to, &[("t/frozen/old", b""), ("t/open/old", b"")]);
+    let frozen = std::fs::File::open(to.join("t/frozen")).unwrap();
+    set_mode(&to.join("t/frozen"), 0o555);
+    // Not every file system has that, and not everybody may.
+    if rustix::fs::ioctl_setflags(&frozen, IFlags::APPEND).is_err() {
+        return;
+    }
+    let copied = without_privileges(|| {
+        let filter = Filter::default();
+        try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ())
+    });
+    rustix::fs::ioctl_setflags(&frozen, IFlags::empty()).unwrap();
+    let refused = copied.unwrap().refused;
+    assert!(matches!(&refused[..], [one] if one.contains("t/frozen/new")), "{refused:?}");
+    assert_eq!(std::fs::read(to.join("t/open/b")).unwrap(), b"b");
+    assert_eq!(std::fs::read(to.join("t/z/c")).unwrap(), b"c");
+}
