@@ -138,6 +138,10 @@ pub enum DepotError {
     )]
     RemovedUnrecorded(sqlx::Error),
     #[error(
+        "it is removed for everybody, and its space could not be given back yet ({0}): the depot tries that again every half minute"
+    )]
+    RemovedNotFreed(StoreError),
+    #[error(
         "the depot's data is of a later version of terahaul than this one: start that one, or restore a backup from before it"
     )]
     Newer,
@@ -269,6 +273,7 @@ impl DepotError {
             Self::Store(_)
             | Self::Database(_)
             | Self::RemovedUnrecorded(_)
+            | Self::RemovedNotFreed(_)
             | Self::Locked(_)
             | Self::NotOwn { .. }
             | Self::Shared(_)
@@ -327,7 +332,9 @@ fn database_remedy(error: &sqlx::Error) -> &'static str {
     if crate::db::lacks_room(error) {
         "remove transfers that are not needed, free some space on its disk, or raise the quota that its user has there; where there is room, check the disk"
     } else if crate::db::is_damaged(error) {
-        "stop the depot, restore depot.db together with its depot.db-wal from a backup, and start it"
+        "look in the system's log whether its disk could not be read, and start the depot again; only where it says the same then, restore depot.db together with its depot.db-wal from a backup"
+    } else if crate::db::is_unopened(error) {
+        "check that the depot's user may write to depot.db and the files beside it, that their disk takes new files ('df -i'), and the limit on open files"
     } else {
         "check its disk"
     }

@@ -26,8 +26,9 @@ pub(super) type Pool = sqlx::Pool<Db>;
 /// One row of an answer.
 pub(super) type Row = sqlx::sqlite::SqliteRow;
 
-/// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`; and `SQLITE_IOERR_SHMSIZE`, of the file beside the log.
-const LACKING_ROOM: [&str; 3] = ["13", "778", "4874"];
+/// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`, and `SQLITE_IOERR_FSYNC`, as NFS says late that there is none;
+/// `SQLITE_IOERR_SHMSIZE` and `SQLITE_IOERR_SHMOPEN`, of the file beside the log.
+const LACKING_ROOM: [&str; 5] = ["13", "778", "1034", "4874", "4618"];
 
 /// Whether room on the disk is what a statement lacked, as far as can be told: of a quota that is used up, SQLite says no more than
 /// that it could not write.
@@ -84,6 +85,21 @@ async fn is_idle(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
     // Behind a ROLLBACK that is queued.
     connection.ping().await?;
     Ok(!connection.is_in_transaction())
+}
+
+/// That the file can be written to. Where opening it for that failed once, SQLite opens it to be read, and says so of each statement that would
+/// write, for as long as the connection is kept.
+async fn check_writable(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    let mut begun = connection.begin().await?;
+    // Beginning alone is let be. This is a value that nobody reads, and it stays as it is.
+    sqlx::query("PRAGMA user_version = 1").execute(&mut *begun).await?;
+    begun.rollback().await
+}
+
+/// Whether a file of the database could not be opened: `SQLITE_CANTOPEN`, or `SQLITE_READONLY` where it could be to be read.
+pub(crate) fn is_unopened(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| matches!(code & 0xFF, 8 | 14))
 }
 
 /// What SQLite calls a file beside the database.
@@ -152,9 +168,14 @@ impl Database {
             .busy_timeout(Duration::from_secs(30))
             .pragma("cache_size", "-4096")
             .pragma("journal_size_limit", "67108864");
+        // A pool would try that for a minute, and then say no more than that.
+        let mut first = SqliteConnection::connect_with(&options).await?;
+        check_writable(&mut first).await?;
+        first.close().await?;
         let write = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(Duration::from_secs(60))
+            .after_connect(|connection, _| Box::pin(check_writable(connection)))
             .after_release(|connection, _| Box::pin(is_idle(connection)))
             .connect_with(options.clone())
             .await?;

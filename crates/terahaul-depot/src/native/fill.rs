@@ -14,7 +14,7 @@ use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::Depot;
 use crate::error::told_of_disk;
-use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader};
+use crate::transfer::{Asker, CreateTransfer, Finished, Live, ManifestReader};
 use crate::{ApiCode, DepotError};
 
 /// A transfer that a client fills.
@@ -64,9 +64,7 @@ pub(super) async fn open(
         },
     };
     let (id, live) = found?;
-    let Some(live) = live else { return finished(depot, caller, id).await };
-    // It may have got another one since it was loaded.
-    let name = depot.row_to_write(caller, id).await?.name;
+    let Some((live, name)) = live else { return finished(depot, caller, id).await };
     let declared = live.inbound().with(|r| r.layout().entry_count());
     if open.known.is_some_and(|known| u64::from(known) < declared) {
         return Err(DepotError::SenderReplaced);
@@ -76,12 +74,15 @@ pub(super) async fn open(
     Ok(Filling::Open(DepotFill { depot: depot.clone(), live, name, seated, refused }))
 }
 
+/// A transfer and the name that it has now: it may have been given another one since it was loaded.
+type Named = (Arc<Live>, String);
+
 async fn begun(
     depot: &Depot,
     caller: &Caller,
     identity: &Identity,
     open: &OpenSend,
-) -> Result<(TransferId, Option<Arc<Live>>), DepotError> {
+) -> Result<(TransferId, Option<Named>), DepotError> {
     let id = transfer_for(depot, identity, open).await?;
     match settled(depot, caller, identity, id).await? {
         // It was being finished, and this waited for that. Whoever knows nothing of it has nothing to go on with.
@@ -98,7 +99,7 @@ async fn settled(
     caller: &Caller,
     identity: &Identity,
     id: TransferId,
-) -> Result<(TransferId, Option<Arc<Live>>), DepotError> {
+) -> Result<(TransferId, Option<Named>), DepotError> {
     let live = match complete_or_live(depot, caller, identity, id).await {
         // It was being finished, and this waited for that.
         Err(DepotError::NotOpen) => complete_or_live(depot, caller, identity, id).await?,
@@ -113,11 +114,14 @@ async fn complete_or_live(
     caller: &Caller,
     identity: &Identity,
     id: TransferId,
-) -> Result<Option<Arc<Live>>, DepotError> {
+) -> Result<Option<Named>, DepotError> {
     // Who may only read is not told the link either.
-    match depot.row_to_write(caller, id).await?.state {
+    let row = depot.row_to_write(caller, id).await?;
+    match row.state {
         TransferState::Complete => Ok(None),
-        TransferState::Open | TransferState::Partial => depot.open_inbound(identity, id).await.map(Some),
+        TransferState::Open | TransferState::Partial => {
+            Ok(Some((depot.open_inbound(identity, id).await?, row.name)))
+        }
     }
 }
 
@@ -193,7 +197,7 @@ impl Fill for DepotFill {
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {
-        self.live.fail_entries(failures).await.map_err(meanwhile).map_err(wire)
+        self.live.fail_by(failures, Asker::Sender).await.map_err(meanwhile).map_err(wire)
     }
 
     fn told_of_disk(&self, error: WireError) -> WireError {
@@ -234,7 +238,6 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Fixture, entry};
-    use crate::transfer::Asker;
 
     /// A sender that has begun a transfer.
     async fn sending() -> (Fixture, Caller, DepotFill) {
@@ -301,9 +304,30 @@ mod tests {
         assert!(matches!(early, Err(DepotError::BeingDeclared)));
         assert_eq!(fill.opened().sealed, Some(false));
         fill.append(batch(2, &["c"], false)).await.unwrap();
+        // It seals nothing, as more came since.
+        fill.live.append_entries(batch(2, &[], true)).await.unwrap();
+        assert!(!fill.seated.is_lost());
         fill.live.append_entries(batch(3, &[], true)).await.unwrap();
         assert_eq!(fill.append(batch(3, &["d"], true)).await.err().unwrap().code, ErrorCode::WrongState);
         assert_eq!((fill.opened().entries, fill.opened().sealed), (3, Some(true)));
+    }
+
+    /// It waited without end for a file that it knew nothing of, or called the depot a forger.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_sends_natively_leaves_a_transfer_that_somebody_goes_on_with_over_http() {
+        for fails in [false, true] {
+            let (_fixture, _, fill) = sending().await;
+            let file = |name| vec![entry(name, EntryKind::File { size: ByteCount(5) })];
+            fill.append(Batch { first: EntryIndex(0), entries: file("a"), seal: true }).await.unwrap();
+            if fails {
+                let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+                fill.live.fail_entries(vec![EntryFailure { entry, cause, detail }]).await.unwrap();
+            } else {
+                let more = Batch { first: EntryIndex(1), entries: file("b"), seal: false };
+                fill.live.append_entries(more).await.unwrap();
+            }
+            assert!(!fill.lost().await.retry);
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

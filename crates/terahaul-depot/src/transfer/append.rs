@@ -6,6 +6,7 @@ use terahaul_core::{Address, BLOCK_SIZE, ByteCount, Entry, EntryIndex, EntryKind
 use terahaul_net::server::Seated;
 use terahaul_wire::Batch;
 
+use super::Asker;
 use super::live::{Live, Tail};
 use super::registry::Slot;
 use super::reopen::Readers;
@@ -72,11 +73,10 @@ impl Live {
             let mut slot = live.slot_if_finished().await?;
             let mut tail = live.tail.lock().await;
             match seated {
-                Some(seated) if seated.is_lost() && !tail.closed => return Err(DepotError::SenderReplaced),
-                None if batch.seal && !tail.sealed && live.seat.is_taken() => live.seat.vacate(),
-                _ => {}
+                Some(seated) if seated.is_lost() && !tail.closed => Err(DepotError::SenderReplaced),
+                Some(_) => live.append(&mut tail, slot.as_deref_mut(), batch, Asker::Sender).await,
+                None => live.append(&mut tail, slot.as_deref_mut(), batch, Asker::Another).await,
             }
-            live.append(&mut tail, slot.as_deref_mut(), batch).await
         });
         task.await.map_err(|_| DepotError::Stopping)?
     }
@@ -87,6 +87,7 @@ impl Live {
         tail: &mut Tail,
         slot: Option<&mut Slot>,
         mut batch: Batch,
+        asker: Asker,
     ) -> Result<Appended, DepotError> {
         if tail.closed {
             return Err(DepotError::NotOpen);
@@ -145,7 +146,18 @@ impl Live {
         if !appended? {
             return Err(DepotError::TooManyTransfers { limit: depot.inner.config.limits.open_transfers });
         }
-        let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));
+        let (extents, ends_block, gives_back) = self.inbound.with(|receiver| {
+            let void = receiver.void_bytes();
+            let extents = receiver.append_batch(sizes, false);
+            let ends_block = batch.seal && receiver.layout().open_block().is_some();
+            if batch.seal {
+                receiver.seal();
+            }
+            (extents, ends_block, receiver.void_bytes() > void)
+        });
+        if growth.entries > 0 || ends_block {
+            self.replace_sender(asker);
+        }
         // Whoever asks for space next counts what the receiver waits for; moving a reopened object back takes none.
         drop(space);
         self.end_reopening(tail).await;
@@ -160,8 +172,8 @@ impl Live {
         if share == Share::Free {
             tail.mended += asked.manifest_bytes;
         }
-        if reopens {
-            // What was withheld counts against quotas until now.
+        // What was withheld counts against quotas until now, and so does a block that could still grow, though all in it has failed.
+        if reopens || gives_back {
             self.free_failed().await;
         }
         placed.extend(

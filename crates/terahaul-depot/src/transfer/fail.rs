@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terahaul_core::{EntryIndex, kept_detail};
 use terahaul_store::EntryFailure;
 
+use super::Asker;
 use super::live::{Live, Tail};
 use super::space::Share;
 use crate::DepotError;
@@ -17,17 +18,30 @@ impl Live {
     /// Marks entries failed: they are no longer waited for, and their paths are free again. Those that failed before
     /// keep their first cause. While the transfer is finished this is [withheld](super::reopen).
     pub async fn fail_entries(self: &Arc<Self>, failures: Vec<EntryFailure>) -> Result<(), DepotError> {
+        self.fail_by(failures, Asker::Another).await
+    }
+
+    pub(crate) async fn fail_by(
+        self: &Arc<Self>,
+        failures: Vec<EntryFailure>,
+        asker: Asker,
+    ) -> Result<(), DepotError> {
         self.touch();
         self.sent.handle_sent();
         let live = Arc::clone(self);
         let task = tokio::spawn(async move {
             let mut tail = live.tail.lock().await;
-            live.fail(&mut tail, failures).await
+            live.fail(&mut tail, failures, asker).await
         });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    async fn fail(&self, tail: &mut Tail, mut failures: Vec<EntryFailure>) -> Result<(), DepotError> {
+    async fn fail(
+        &self,
+        tail: &mut Tail,
+        mut failures: Vec<EntryFailure>,
+        asker: Asker,
+    ) -> Result<(), DepotError> {
         if tail.closed {
             return Err(DepotError::NotOpen);
         }
@@ -65,6 +79,7 @@ impl Live {
             tail.failed.insert(hash, failure.entry);
         }
         self.closed.send_modify(|_| {});
+        self.replace_sender(asker);
         if self.is_finished() {
             tail.withheld.extend(new);
             return Ok(());

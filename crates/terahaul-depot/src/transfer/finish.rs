@@ -37,12 +37,13 @@ pub struct Finished {
     pub state: TransferState,
 }
 
-/// Who asks for a transfer to be finished.
+/// Who asks for a transfer to grow or to be finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// Whoever sends it.
+    /// Its native sender.
     Sender,
-    /// Perhaps somebody else, while a native sender declares what it sends: of that a part would be signed, or sealed where it goes on packing.
+    /// Somebody over HTTP, perhaps while a native sender declares what it sends: of that a part would be signed, or sealed where it goes on
+    /// packing.
     Another,
 }
 
@@ -111,7 +112,7 @@ impl Depot {
                 return Err(DepotError::BeingDeclared);
             }
             let first = EntryIndex(live_total(&live) as u32);
-            live.append(&mut tail, None, Batch { first, entries: Vec::new(), seal: true }).await?;
+            live.append(&mut tail, None, Batch { first, entries: Vec::new(), seal: true }, asker).await?;
         }
         let inbound = Arc::clone(&live.inbound);
         blocking::run(move || inbound.flush()).await??;

@@ -82,10 +82,11 @@ mod tests {
 
     use terahaul_core::{Address, BlockNumber, EntryKind, FailureCause};
     use terahaul_store::EntryFailure;
+    use terahaul_wire::Batch;
 
     use super::*;
     use crate::db::StoredFailure;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, entry};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_a_stop_has_left_of_failed_entries_is_given_back_when_the_transfer_is_loaded() {
@@ -155,5 +156,29 @@ mod tests {
         db.keep_rows_of_blocks(false).await;
         live.finish().await.unwrap();
         assert_eq!(kept().await, (0, 0));
+    }
+
+    /// Up to four megabytes for each block counted until the next failure, or the next start.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_small_file_that_fails_before_its_block_is_sealed_is_given_back_when_it_is() {
+        let fixture = Fixture::new().await;
+        let id = fixture.transfer().await;
+        let live = fixture.depot.open_inbound(&fixture.owner, id).await.unwrap();
+        let file = |name| entry(name, EntryKind::File { size: ByteCount(3_000_000) });
+        let batch = |first, entries, seal| Batch { first: EntryIndex(first), entries, seal };
+        let declared = async || fixture.depot.inner.db.declared(None).await.unwrap().bytes;
+        let (failed, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+        live.append_entries(batch(0, vec![file("a")], false)).await.unwrap();
+        live.fail_entries(vec![EntryFailure { entry: failed, cause, detail }]).await.unwrap();
+        assert_eq!(declared().await, 3_000_000);
+        // It does not fit behind the first one.
+        live.append_entries(batch(1, vec![file("b")], false)).await.unwrap();
+        assert_eq!(declared().await, 3_000_000);
+        let cause = FailureCause::Changed;
+        live.fail_entries(vec![EntryFailure { entry: EntryIndex(1), cause, detail: String::new() }])
+            .await
+            .unwrap();
+        live.append_entries(batch(2, Vec::new(), true)).await.unwrap();
+        assert_eq!(declared().await, 0);
     }
 }

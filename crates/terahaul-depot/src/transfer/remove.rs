@@ -88,7 +88,11 @@ impl Depot {
             }
         }
         let store = self.inner.store.clone();
-        blocking::run(move || store.remove(id)).await??;
+        let freed = blocking::run(move || store.remove(id)).await?;
+        freed.map_err(|error| match is_marked {
+            true => DepotError::RemovedNotFreed(error),
+            false => error.into(),
+        })?;
         if !is_marked && let Err(error) = mark_in_freed_space(&self.inner.db, id).await {
             self.inner.registry.unmarked().insert(id);
             return Err(DepotError::RemovedUnrecorded(error));

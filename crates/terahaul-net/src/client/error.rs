@@ -150,9 +150,9 @@ pub enum ClientError {
         /// Host and port.
         host: String,
     },
-    /// It has more entries than this run has told of: somebody else sends into the same transfer.
+    /// It has more entries than this run has told of, or ends where this one went on: somebody else sends into the same transfer, or finishes it.
     #[error(
-        "another 'terahaul send' of the same files has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
+        "another 'terahaul send' of the same files, or a program or page that uses the depot's API, has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
     )]
     TakenOver,
     /// It was there before.

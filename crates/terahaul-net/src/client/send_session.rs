@@ -250,9 +250,16 @@ impl Driver {
             ClientError::Depot(WireError { code: ErrorCode::NotFound, .. }) => ClientError::Removed,
             error => error,
         })?;
-        let sealed_by_another = opened.sealed == Some(true) && self.outbound.was_open_after(opened.entries);
-        if opened.entries > self.entries || sealed_by_another {
+        if opened.entries > self.entries {
             return Err(ClientError::TakenOver);
+        }
+        if opened.sealed == Some(true) && self.outbound.was_open_after(opened.entries) {
+            // Somebody has asked for it to be finished meanwhile. What this run has packed behind that has other places there.
+            if opened.entries < self.entries || !self.unaccepted.is_empty() {
+                return Err(ClientError::TakenOver);
+            }
+            self.outbound.declare([], true)?;
+            self.outbound.handle_accepted(opened.entries.into())?;
         }
         let mut told = Told::default();
         read_stored(&mut connection.reader, &self.outbound, self.entries, Some(&mut told)).await?;
