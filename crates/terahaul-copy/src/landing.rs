@@ -317,16 +317,17 @@ fn stage(
     rules: &Rules,
 ) -> Result<(Staged, Arc<Inbound>), CopyError> {
     let (sink, journal) = TreeSink::open_copy(&base.folder, partial, TransferId(key), rules.kept.keep())?;
-    if rules.compare == Compare::Never {
-        // What it left has the size and the time of what is to come, and that is not to count.
-        journal.forget_all().map_err(InboundError::Ledger)?;
-    }
     let (sink, journal) = (Arc::new(sink), Arc::new(journal));
-    let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(|error| {
+    let started = || {
+        if rules.compare == Compare::Never {
+            // What it left has the size and the time of what is to come, and that is not to count.
+            journal.forget_all().map_err(InboundError::Ledger)?;
+        }
+        Inbound::start(receiver, sink.clone(), journal.clone()).map_err(CopyError::no_thread)
+    };
+    let inbound = Arc::new(started().inspect_err(|_| {
         let _ = sink.discard_empty();
-        CopyError::no_thread(error)
-    })?;
-    let inbound = Arc::new(inbound);
+    })?);
     journal.bind(&inbound, &sink);
     Ok(((sink, journal), inbound))
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
     static PAST: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None, one_device: false, closed: None }) };
+    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, folders: None, byte: None, one_device: false, closed: None }) };
 }
 
 /// What the file system lacks.
@@ -19,6 +19,8 @@ thread_local! {
 pub(crate) struct Lacking {
     /// It says this where a link is to be made, of whichever kind.
     pub(crate) links: Option<Errno>,
+    /// It says this where a folder is to be made in one that is there.
+    pub(crate) folders: Option<Errno>,
     /// It takes no name with this byte, and says this.
     pub(crate) byte: Option<(u8, Errno)>,
     /// What is mounted is no other device: that a rename does not lead there is said only once nothing has the new name.
@@ -68,6 +70,16 @@ pub(crate) fn lack(lacking: Lacking) {
 pub(crate) fn link() -> rustix::io::Result<()> {
     #[cfg(test)]
     if let Some(errno) = LACKING.get().links {
+        return Err(errno);
+    }
+    Ok(())
+}
+
+/// Called before it is found out whether a folder takes another one.
+#[inline]
+pub(crate) fn folder() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(errno) = LACKING.get().folders {
         return Err(errno);
     }
     Ok(())

@@ -12,7 +12,7 @@ use terahaul_store::is_full;
 
 use super::PublishError;
 use super::left_beside::tell_left;
-use super::moves::{is_folder, rename_over_file};
+use super::moves::is_folder;
 use super::touch::{METADATA, SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
@@ -51,7 +51,12 @@ impl TreeSink {
                 self.note_beside(path, way);
                 clear_part(to, &part)?;
                 make_open(to, &part, OWNER)?;
-                rename_over_file(to, &part, to, new_name).inspect_err(|_| self.clear_or_tell(item, &part))?;
+                let placed = rustix::fs::unlinkat(to, new_name, AtFlags::empty())
+                    .and_then(|()| rustix::fs::renameat(to, part.as_slice(), to, new_name));
+                if let Err(errno) = placed {
+                    self.clear_or_tell(item, &part);
+                    return Err(errno.into());
+                }
             }
             made => made?,
         }
@@ -92,7 +97,9 @@ impl TreeSink {
 
     /// What is no use any more beside the item's name.
     fn clear_or_tell(&self, item: &Move<'_>, part: &[u8]) {
-        if let Err(error) = clear_part(item.to, part) {
+        // On a read-only file system the removal of nothing is refused, too.
+        let is_there = rustix::fs::statat(item.to, part, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if is_there && let Err(error) = clear_part(item.to, part) {
             tell_left(split(item.path).0, part, &error);
         }
     }

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, OFlags};
 
 use super::across::clear_part;
 use super::settle::is_gone;
-use super::way::Way;
+use super::way::{Clearing, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_child, open_folder, printable, split};
 use crate::fault;
@@ -32,7 +32,13 @@ pub(super) fn tell_left(folder: &[u8], part: &[u8], why: &io::Error) {
 impl TreeSink {
     /// Notes that something will wait in the folder that `path` is in.
     pub(super) fn note_beside(&self, path: &[u8], way: Way<'_>) {
-        let Way::Copy(clearing) = way else { return };
+        if let Way::Copy(clearing) = way {
+            self.note_waiting(path, clearing);
+        }
+    }
+
+    /// The same of a copy.
+    pub(super) fn note_waiting(&self, path: &[u8], clearing: &Clearing<'_>) {
         let (folder, _) = split(path);
         let noted = clearing.note_beside(folder, || self.write_beside(folder));
         // Where there is no room for this, there may be for the file.

@@ -191,25 +191,6 @@ pub(super) fn failed(error: io::Error, path: &[u8]) -> PublishError {
     }
 }
 
-/// Renames a folder to what a file or a link is called, which goes. At once, where the file system can: a place that takes no further folder
-/// still has the file then.
-pub(super) fn rename_over_file(from: &OwnedFd, name: &[u8], to: &OwnedFd, new_name: &[u8]) -> io::Result<()> {
-    let remove = |folder: &OwnedFd, name: &[u8]| rustix::fs::unlinkat(folder, name, AtFlags::empty());
-    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::EXCHANGE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            remove(to, new_name)?;
-            fault::point()?;
-            rustix::fs::renameat(from, name, to, new_name)?;
-        }
-        exchanged => {
-            exchanged?;
-            fault::point()?;
-            remove(from, name)?;
-        }
-    }
-    Ok(())
-}
-
 /// Renames, unless something has the new name.
 pub(crate) fn rename_new(
     from: &OwnedFd,

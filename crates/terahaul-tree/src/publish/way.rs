@@ -10,11 +10,12 @@ use rustix::io::Errno;
 use terahaul_core::ByteCount;
 
 use super::touch::set_mode;
-use super::{Collision, Overwrite, PublishError, moves};
+use super::{Collision, Overwrite, PublishError, across, moves};
 use crate::beneath::{Purpose, open_child};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
 use crate::listing::{is_file, is_one, mode_of, mtime_of, size_of_file};
+use crate::read_only::{OWNER, make_open};
 use crate::sink::{NAME_ERRORS, Refusal, sync_file_system};
 use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
 use crate::{Filter, Permissions, TreeSink, xattrs};
@@ -175,12 +176,28 @@ impl TreeSink {
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (true, false) => return moves::rename_over_file(from, name, to, new_name),
+            (true, false) => {
+                self.check_takes_folder(item, clearing)?;
+                rustix::fs::unlinkat(to, new_name, AtFlags::empty())?;
+            }
             (false, true) => clearing.remove(InTheWay { above: to.as_fd(), name: new_name, path })?,
             (false, false) => self.keep_mode(item)?,
         }
         fault::point()?;
         Ok(rustix::fs::renameat(from, name, to, new_name)?)
+    }
+
+    /// An error if what is there would go and no folder could come: some file systems take so many in a folder, and no more.
+    fn check_takes_folder(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
+        let part = self.part_name();
+        self.note_waiting(item.path, clearing);
+        across::clear_part(item.to, &part)?;
+        match fault::folder().and_then(|()| make_open(item.to, &part, OWNER)) {
+            Err(Errno::MLINK) => Err(Errno::MLINK.into()),
+            Ok(()) => Ok(rustix::fs::unlinkat(item.to, part, AtFlags::REMOVEDIR)?),
+            // A new folder may need what one that is moved there does not.
+            Err(_) => Ok(()),
+        }
     }
 
     /// An error if what has the name now is to stay, which was not so when that was decided: hours may have passed.

@@ -196,39 +196,26 @@ impl Staging {
                 continue;
             }
             let Some(file) = make_lock(&folder).map_err(|errno| unwritable(errno.into()))? else { continue };
-            if !lock(&file).map_err(|errno| unlocked(&path, errno))? {
+            let locked = lock(&file).inspect_err(|_| {
+                remove_unused(&folder);
+                remove_made();
+            });
+            if !locked.map_err(|errno| unlocked(&path, errno))? {
                 return Err(OpenError::Busy(path));
             }
             if is_still(&folder, LOCK.as_bytes(), &file).map_err(|errno| unwritable(errno.into()))? {
                 break (folder, Some(file));
             }
         };
-        let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
-        let anew = matches!(journal, Err(Errno::NOENT));
-        if anew {
-            for left_over in ["tree", "again", "making", "ready", OPEN] {
-                remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
+        let content = Content::open(&folder, (above != dir).then_some(&root));
+        let content = content.inspect_err(|_| {
+            if !fault::is_past() {
+                remove_unused(&folder);
+                remove_made();
             }
-        }
-        fault::point().map_err(unwritable)?;
-        let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
-        let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
-        if above != dir {
-            for (name, staged) in [("tree", &tree), ("again", &again)] {
-                if let Err(error) = hand_on_as_in(&root, &folder, name, staged) {
-                    tracing::debug!(
-                        "what is new in {} has not what it would have there: {error}",
-                        dir.display()
-                    );
-                }
-            }
-        }
-        fault::point().map_err(unwritable)?;
-        let staged = probe(&folder, "").map_err(unwritable)?;
-        make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
-        // The probe has just come and gone.
-        let begun = time_of(&folder).map_err(unwritable)?;
-        let Probed { granted, folds: folds_names, follows: follows_links } = staged;
+        });
+        let Content { anew, tree, again, probed, begun } = content.map_err(unwritable)?;
+        let Probed { granted, folds: folds_names, follows: follows_links } = probed;
         let (stays, answers_by_file) = (AtomicBool::new(false), Self::answers_by_file(&folder));
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -319,6 +306,59 @@ impl Staging {
             opened => drop(File::from(opened?).read_to_end(&mut left)?),
         }
         Ok(left)
+    }
+}
+
+/// What is in a staging folder.
+struct Content {
+    /// No earlier run has left anything.
+    anew: bool,
+    tree: Arc<OwnedFd>,
+    again: Arc<OwnedFd>,
+    probed: Probed,
+    /// The time by the file system's clock.
+    begun: Mtime,
+}
+
+impl Content {
+    /// Opens or makes it. `apart`: the user's folder, where the staging folder is in another one.
+    fn open(folder: &OwnedFd, apart: Option<&OwnedFd>) -> io::Result<Self> {
+        let journal = rustix::fs::statat(folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
+        let anew = matches!(journal, Err(Errno::NOENT));
+        if anew {
+            for left_over in ["tree", "again", "making", "ready", OPEN] {
+                remove_all(folder.as_fd(), left_over.as_bytes())?;
+            }
+        }
+        fault::point()?;
+        let tree = Arc::new(make_folder(folder, b"tree")?);
+        let again = Arc::new(make_folder(folder, b"again")?);
+        if let Some(root) = apart {
+            for (name, staged) in [("tree", &tree), ("again", &again)] {
+                if let Err(error) = hand_on_as_in(root, folder, name, staged) {
+                    tracing::debug!("what is new has not what it would have in the user's folder: {error}");
+                }
+            }
+        }
+        fault::point()?;
+        let probed = probe(folder, "")?;
+        make_probe(folder)?;
+        // The probe has just come and gone.
+        Ok(Self { anew, tree, again, probed, begun: time_of(folder)? })
+    }
+}
+
+/// Removes what is in a staging folder that nothing was received into, where it cannot be: of an earlier run there is a journal, and all stays.
+fn remove_unused(folder: &OwnedFd) {
+    let journal = rustix::fs::statat(folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
+    if !matches!(journal, Err(Errno::NOENT)) {
+        return;
+    }
+    for name in ["tree", "again"] {
+        let _ = rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR);
+    }
+    for name in [PROBE, LOCK] {
+        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
     }
 }
 

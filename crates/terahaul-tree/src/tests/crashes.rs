@@ -1,4 +1,3 @@
-use super::copying::try_copy;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -443,32 +442,5 @@ fn what_was_staged_on_fat_is_known_by_its_even_second() {
         rustix::fs::utimensat(rustix::fs::CWD, &again, &cut, rustix::fs::AtFlags::empty()).unwrap();
         let found = Folding::open_on(dir.path(), even_seconds).take(&[entry]);
         assert_eq!(found, [even_seconds.then_some(Pieces::Whole)]);
-    }
-}
-
-/// Where the folder then could not have the name, the file was gone and nothing was in its place.
-#[test]
-fn what_a_folder_replaces_is_there_until_that_has_its_name() {
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant(&from, &[("t/file/new", b"new"), ("t/link/new", b"new"), ("t/other", b"")]);
-        plant(&to, &[("t/file", b"old"), ("target/", b"")]);
-        symlink("../target", to.join("t/link")).unwrap();
-        let copy = || {
-            let filter = Filter::default();
-            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ())
-        };
-        crash_after(Some(points));
-        let first = copy();
-        crash_after(None);
-        let is_there = |name: &str| to.join("t").join(name).symlink_metadata().is_ok();
-        assert!(is_there("file") && is_there("link"), "after {points}");
-        assert_eq!(copy().unwrap().refused, Vec::<String>::new());
-        std::fs::remove_dir(to.join("target")).unwrap();
-        assert_eq!(snapshot(&to), snapshot(&from), "after {points}");
-        if first.is_ok() {
-            return;
-        }
     }
 }

@@ -121,3 +121,26 @@ fn a_large_file_that_is_too_long_is_refused_alone_while_others_write_its_blocks(
     assert_eq!(sink.refusals().len(), FILES as usize);
     assert_eq!(std::fs::read_dir(staging(to.path()).join("tree")).unwrap().count(), 0);
 }
+
+/// The file was gone, and nothing was in its place.
+#[test]
+fn what_a_folder_would_replace_stays_where_no_further_folder_fits() {
+    use super::copying::copy;
+    use crate::decision::Rules;
+    use crate::fault::{Lacking, lack};
+    use crate::{Filter, Keep};
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("t/file/new", b"new"), ("t/other", b"new")]);
+    plant(&to, &[("t/file", b"old")]);
+    let copied =
+        || copy(&from.join("t"), &to, Rules::default(), Keep::default(), &Filter::default(), false).refused;
+    lack(Lacking { folders: Some(rustix::io::Errno::MLINK), ..Lacking::default() });
+    let refused = copied();
+    lack(Lacking::default());
+    assert!(matches!(&refused[..], [one] if one == "t/file"), "{refused:?}");
+    assert_eq!(std::fs::read(to.join("t/file")).unwrap(), b"old");
+    assert_eq!(std::fs::read(to.join("t/other")).unwrap(), b"new");
+    assert_eq!(copied(), Vec::<String>::new());
+    assert_eq!(snapshot(&to), snapshot(&from));
+}
