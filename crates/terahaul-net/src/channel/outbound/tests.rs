@@ -44,6 +44,18 @@ fn a_block_waits_for_the_answer_to_the_batch_that_only_seals_it() {
     }
 }
 
+/// While its connection was lost, somebody asked for the transfer to be finished.
+#[test]
+fn a_block_that_another_has_sealed_meanwhile_is_sealed_here_too() {
+    let outbound = declared(Placement::Declared, &[(3, false)]);
+    outbound.handle_accepted(3).unwrap();
+    assert!(outbound.was_open_after(3));
+    outbound.declare([], true).unwrap();
+    outbound.handle_accepted(3).unwrap();
+    assert!(!outbound.was_open_after(3));
+    assert_eq!(blocks(&outbound), 1);
+}
+
 #[test]
 fn an_answer_is_to_all_batches_that_end_before_it() {
     for placement in [Placement::Declared, Placement::Accepted] {
