@@ -58,7 +58,7 @@ pub enum DepotError {
     )]
     NotOpen,
     #[error(
-        "another 'terahaul send' of the same files has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
+        "another 'terahaul send' of the same files, or a program or page that uses the depot's API, has taken this transfer over: let that one finish ('terahaul list' shows how far it is), or stop it and run this one again"
     )]
     SenderReplaced,
     #[error("the transfer was finished or closed meanwhile: connect again to see what became of it")]

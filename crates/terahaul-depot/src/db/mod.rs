@@ -17,7 +17,7 @@ mod transfers;
 pub(crate) use batches::{EncodedBatch, StoredBatch};
 pub(crate) use failures::{StoredFailure, detail_bytes};
 pub(crate) use sessions::SessionRow;
-pub(crate) use sqlite::{Database, is_damaged, is_unopened, lacks_room};
+pub(crate) use sqlite::{Database, is_damaged, is_unopened, lacks_room, may_lack_room};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{

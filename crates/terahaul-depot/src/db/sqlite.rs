@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::Connection as _;
@@ -26,15 +28,23 @@ pub(super) type Pool = sqlx::Pool<Db>;
 /// One row of an answer.
 pub(super) type Row = sqlx::sqlite::SqliteRow;
 
-/// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`, and `SQLITE_IOERR_FSYNC`, as NFS says late that there is none;
-/// `SQLITE_IOERR_SHMSIZE` and `SQLITE_IOERR_SHMOPEN`, of the file beside the log.
-const LACKING_ROOM: [&str; 5] = ["13", "778", "1034", "4874", "4618"];
+/// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`; and `SQLITE_IOERR_SHMSIZE` and `SQLITE_IOERR_SHMOPEN`, of the file beside
+/// the log.
+const LACKING_ROOM: [&str; 4] = ["13", "778", "4874", "4618"];
+/// `SQLITE_IOERR_FSYNC`.
+const UNSYNCED: &str = "1034";
 
 /// Whether room on the disk is what a statement lacked, as far as can be told: of a quota that is used up, SQLite says no more than
 /// that it could not write.
 pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| LACKING_ROOM.contains(&&*code))
+}
+
+/// The same, or that it could not be synced: so NFS says late that there is no room, and a disk that it has failed.
+pub(crate) fn may_lack_room(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    lacks_room(error) || code.is_some_and(|code| code == UNSYNCED)
 }
 
 /// Whether the file is no database, or not whole: `SQLITE_NOTADB`, or any kind of `SQLITE_CORRUPT`.
@@ -168,15 +178,27 @@ impl Database {
             .busy_timeout(Duration::from_secs(30))
             .pragma("cache_size", "-4096")
             .pragma("journal_size_limit", "67108864");
-        // A pool would try that for a minute, and then say no more than that.
         let mut first = SqliteConnection::connect_with(&options).await?;
         check_writable(&mut first).await?;
         first.close().await?;
+        // Of the only connection.
+        let is_read_only = Arc::new(AtomicBool::new(false));
+        let connecting = Arc::clone(&is_read_only);
         let write = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(Duration::from_secs(60))
-            .after_connect(|connection, _| Box::pin(check_writable(connection)))
-            .after_release(|connection, _| Box::pin(is_idle(connection)))
+            .after_connect(move |connection, _| {
+                let is_read_only = Arc::clone(&connecting);
+                Box::pin(async move {
+                    // Whoever has it is told by what he would write.
+                    is_read_only.store(check_writable(connection).await.is_err(), Ordering::Relaxed);
+                    Ok(())
+                })
+            })
+            .after_release(move |connection, _| {
+                let is_kept = !is_read_only.load(Ordering::Relaxed);
+                Box::pin(async move { Ok(is_kept && is_idle(connection).await?) })
+            })
             .connect_with(options.clone())
             .await?;
         let migrator = Migrator::new(Embedded(&MIGRATIONS)).await.map_err(migrating)?;

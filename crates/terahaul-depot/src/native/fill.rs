@@ -293,7 +293,7 @@ mod tests {
     /// The last block was sealed at the depot alone: files to come had other addresses there, and with sizes alike one had another's content.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_transfer_that_its_sender_still_declares_is_not_finished_over_http() {
-        let (fixture, _, fill) = sending().await;
+        let (fixture, caller, fill) = sending().await;
         let batch = |first, names: &[&str], seal| {
             let kind = EntryKind::File { size: ByteCount(5) };
             let entries = names.iter().map(|name| entry(name, kind.clone())).collect();
@@ -302,14 +302,24 @@ mod tests {
         fill.append(batch(0, &["a", "b"], false)).await.unwrap();
         let early = fixture.depot.finish(fill.live.id(), Asker::Another).await;
         assert!(matches!(early, Err(DepotError::BeingDeclared)));
+        let live = Arc::clone(&fill.live);
+        let another = async |first, seal| live.append_entries(batch(first, &[], seal)).await.unwrap();
         assert_eq!(fill.opened().sealed, Some(false));
         fill.append(batch(2, &["c"], false)).await.unwrap();
         // It seals nothing, as more came since.
-        fill.live.append_entries(batch(2, &[], true)).await.unwrap();
+        another(2, true).await;
         assert!(!fill.seated.is_lost());
-        fill.live.append_entries(batch(3, &[], true)).await.unwrap();
+        another(3, true).await;
         assert_eq!(fill.append(batch(3, &["d"], true)).await.err().unwrap().code, ErrorCode::WrongState);
         assert_eq!((fill.opened().entries, fill.opened().sealed), (3, Some(true)));
+        // It comes back, and goes on behind what was sealed meanwhile.
+        drop(fill);
+        let asked = OpenSend { transfer: Some(live.id().0), known: Some(3), ..OpenSend::default() };
+        let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        let finish = async || fixture.depot.finish(live.id(), Asker::Another).await;
+        assert!(matches!(finish().await, Err(DepotError::BeingDeclared)));
+        fill.append(batch(3, &[], true)).await.unwrap();
+        assert!(matches!(finish().await, Err(DepotError::Incomplete { .. })));
     }
 
     /// It waited without end for a file that it knew nothing of, or called the depot a forger.

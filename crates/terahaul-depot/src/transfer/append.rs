@@ -108,7 +108,10 @@ impl Live {
         let depot = self.depot()?;
         let sizes: Vec<_> = batch.sizes().collect();
         let bytes = sizes.iter().flatten().fold(0u64, |sum, size| sum.saturating_add(size.0));
-        if batch.entries.is_empty() && (!batch.seal || tail.sealed) {
+        if batch.entries.is_empty() && (!batch.seal || tail.sealed.is_some()) {
+            if batch.seal && asker == Asker::Sender {
+                tail.sealed = Some(asker);
+            }
             return Ok(Appended { total, placed });
         }
         let encoded = EncodedBatch::new(&batch);
@@ -168,7 +171,7 @@ impl Live {
             tail.failed.remove(&hash);
         }
         tail.total += growth.entries;
-        tail.sealed = batch.seal;
+        tail.sealed = batch.seal.then_some(asker);
         if share == Share::Free {
             tail.mended += asked.manifest_bytes;
         }

@@ -107,10 +107,11 @@ impl Depot {
         }
         let live = self.live_in(&mut slot, &row).await?;
         let mut tail = live.tail.lock().await;
-        if !tail.sealed {
-            if asker == Asker::Another && live.seat.is_taken() {
-                return Err(DepotError::BeingDeclared);
-            }
+        // Also where it goes on behind what another has sealed.
+        if asker == Asker::Another && live.seat.is_taken() && tail.sealed != Some(Asker::Sender) {
+            return Err(DepotError::BeingDeclared);
+        }
+        if tail.sealed.is_none() {
             let first = EntryIndex(live_total(&live) as u32);
             live.append(&mut tail, None, Batch { first, entries: Vec::new(), seal: true }, asker).await?;
         }

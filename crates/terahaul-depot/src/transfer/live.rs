@@ -62,7 +62,8 @@ impl LastSent {
 /// Where the manifest ends.
 pub(super) struct Tail {
     pub total: u64,
-    pub sealed: bool,
+    /// Who has sealed it there, if anybody has. What is stored so counts as its sender's.
+    pub sealed: Option<Asker>,
     /// Finished, removed or dropped from memory: whoever still holds it must open it again.
     pub closed: bool,
     /// Paths of entries that have not failed.

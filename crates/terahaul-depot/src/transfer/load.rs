@@ -10,6 +10,7 @@ use terahaul_net::server::Seat;
 use terahaul_store::{FlatSink, Inbound, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::Asker;
 use super::entry_list::Loaded;
 use super::ledger::DbLedger;
 use super::live::{LastSent, Live, Tail};
@@ -216,7 +217,7 @@ impl Depot {
             flat,
             tail: tokio::sync::Mutex::new(Tail {
                 total,
-                sealed,
+                sealed: sealed.then_some(Asker::Sender),
                 closed: false,
                 paths,
                 failed: failed_paths,

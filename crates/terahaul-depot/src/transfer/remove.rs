@@ -80,7 +80,7 @@ impl Depot {
         let mut is_marked = row.expires <= self.inner.config.clock.now();
         if !is_marked {
             match self.inner.db.expire_transfer(id).await {
-                Err(error) if db::lacks_room(&error) => {}
+                Err(error) if db::may_lack_room(&error) => {}
                 marked => {
                     marked?;
                     is_marked = true;
@@ -124,7 +124,7 @@ async fn mark_in_freed_space(db: &Database, id: TransferId) -> sqlx::Result<()> 
     let mut wait = FIRST_WAIT;
     for _ in 1..ATTEMPTS {
         match db.expire_transfer(id).await {
-            Err(error) if db::lacks_room(&error) => tokio::time::sleep(wait).await,
+            Err(error) if db::may_lack_room(&error) => tokio::time::sleep(wait).await,
             marked => return marked,
         }
         wait *= 2;

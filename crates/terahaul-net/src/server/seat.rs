@@ -12,15 +12,22 @@
 
 use tokio::sync::watch;
 
-/// The number of whoever came last; `None` once nobody can send any more.
+/// Of whoever came last; `None` once nobody can send any more.
 #[derive(Debug)]
-pub struct Seat(watch::Sender<Option<u64>>);
+pub struct Seat(watch::Sender<Option<Last>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    number: u64,
+    /// Sends without a seat.
+    stands: bool,
+}
 
 /// A sender's hold of it.
 #[derive(Clone, Debug)]
 pub struct Seated {
     number: u64,
-    seat: watch::Receiver<Option<u64>>,
+    seat: watch::Receiver<Option<Last>>,
 }
 
 /// Why a sender has to leave.
@@ -34,31 +41,36 @@ pub enum Unseated {
 
 impl Default for Seat {
     fn default() -> Self {
-        Self(watch::Sender::new(Some(0)))
+        Self(watch::Sender::new(Some(Last::default())))
     }
 }
 
 impl Seat {
     /// For a sender that comes.
     pub fn take(&self) -> Seated {
-        let mut number = 0;
-        self.0.send_modify(|last| {
-            if let Some(last) = last {
-                *last += 1;
-                number = *last;
-            }
-        });
-        Seated { number, seat: self.0.subscribe() }
-    }
-
-    /// Whether somebody sits there.
-    pub fn is_taken(&self) -> bool {
-        self.0.receiver_count() > 0
+        Seated { number: self.come(false), seat: self.0.subscribe() }
     }
 
     /// For somebody who sends, and keeps no seat.
     pub fn vacate(&self) {
-        drop(self.take());
+        self.come(true);
+    }
+
+    fn come(&self, stands: bool) -> u64 {
+        let mut number = 0;
+        self.0.send_modify(|last| {
+            if let Some(last) = last {
+                *last = Last { number: last.number + 1, stands };
+                number = last.number;
+            }
+        });
+        number
+    }
+
+    /// Whether somebody sits there who has not to leave.
+    pub fn is_taken(&self) -> bool {
+        let is_free = self.0.borrow().is_some_and(|last| last.stands);
+        !is_free && self.0.receiver_count() > 0
     }
 
     /// From now on nobody can send.
@@ -70,13 +82,13 @@ impl Seat {
 impl Seated {
     /// Whether the sender has to leave.
     pub fn is_lost(&self) -> bool {
-        *self.seat.borrow() != Some(self.number)
+        self.seat.borrow().is_none_or(|last| last.number != self.number)
     }
 
     /// Why the sender has to leave, once it has to.
     pub async fn lost(&self) -> Unseated {
         let mut seat = self.seat.clone();
-        match seat.wait_for(|last| *last != Some(self.number)).await {
+        match seat.wait_for(|last| last.is_none_or(|last| last.number != self.number)).await {
             Ok(last) if last.is_some() => Unseated::Replaced,
             _ => Unseated::Closed,
         }
@@ -110,8 +122,8 @@ mod tests {
         assert!(seat.is_taken() && !second.is_lost());
         seat.vacate();
         assert_eq!(now(second.lost()), Some(Unseated::Replaced));
-        drop(second);
         assert!(!seat.is_taken());
+        drop(second);
         let second = seat.take();
         assert!(!second.is_lost());
         seat.close();

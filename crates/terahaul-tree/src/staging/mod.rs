@@ -195,7 +195,8 @@ impl Staging {
             if !opening_up(in_parent, is_still_there).map_err(unwritable)? {
                 continue;
             }
-            let Some(file) = make_lock(&folder).map_err(|errno| unwritable(errno.into()))? else { continue };
+            let made = make_lock(&folder).inspect_err(|_| remove_made());
+            let Some(file) = made.map_err(|errno| unwritable(errno.into()))? else { continue };
             let locked = lock(&file).inspect_err(|_| {
                 remove_unused(&folder);
                 remove_made();
