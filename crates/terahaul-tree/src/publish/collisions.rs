@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::fstat;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use super::{Item, Overwrite, PublishError};
@@ -19,6 +18,7 @@ use crate::listing::{Status, status_of};
 use crate::recent::Recent;
 use crate::staging::is_fat;
 use crate::table::{FolderId, RowKind};
+use crate::walk::is_in_mount_of;
 
 /// Something that has the name of a received entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Existing {
     Other(&'static str),
     /// The place is below something that is no folder.
     Blocked,
-    /// The place is in a folder of another file system, where nothing that is received gets by a rename. What is there may be the same.
+    /// The place is in a folder of another file system or mount, or something is mounted onto what is there, where nothing that is received gets by a rename. What is there may be the same.
     Elsewhere {
         /// As [`Same`](Self::Same).
         same: bool,
@@ -158,7 +158,12 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Absent,
         Err(error) => return Err(error),
     };
-    Ok(match fstat(root)?.st_dev == fstat(&folder)?.st_dev {
+    // Of a folder that something is mounted onto only what is in it is elsewhere.
+    let mounted = match existing {
+        Existing::Same | Existing::Other(_) if entry.kind != EntryKind::Directory => name,
+        _ => b"",
+    };
+    Ok(match is_in_mount_of(root, folder.as_fd(), mounted)? {
         true => existing,
         false => Existing::Elsewhere { same: existing == Existing::Same },
     })

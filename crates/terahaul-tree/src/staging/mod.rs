@@ -92,7 +92,9 @@ fn remedy(unwritable: &io::Error) -> String {
     let remedy = match unwritable.kind() {
         _ if is_full(unwritable) => "remove what is not needed there",
         io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "give a folder, as this is a file, or a link that leads nowhere"
+        }
         _ if Errno::from_io_error(unwritable) == Some(Errno::LOOP) => "remove that link",
         _ if is_no_place(unwritable) => "check its permissions",
         _ => "check its disk, and what is mounted there",
@@ -587,7 +589,10 @@ mod tests {
         assert!(said(Errno::NOSPC).ends_with("): remove what is not needed there, or choose another folder"));
         assert!(said(Errno::ACCESS).ends_with("): check its permissions, or choose another folder"));
         assert!(said(Errno::ROFS).contains("): mount its file system for writing, or choose"));
-        assert!(said(Errno::EXIST).contains("): give a folder, as this is a file, or choose"));
+        assert!(
+            said(Errno::EXIST)
+                .contains("): give a folder, as this is a file, or a link that leads nowhere, or choose")
+        );
         for broken in [Errno::IO, Errno::NOTCONN] {
             assert!(said(broken).contains("): check its disk, and what is mounted there, or choose"));
         }

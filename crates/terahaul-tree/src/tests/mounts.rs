@@ -1,5 +1,7 @@
 //! Copies into folders with other file systems in them.
 
+use terahaul_core::ByteCount;
+
 use super::copying::{copy, is_root, try_copy};
 use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -238,4 +240,32 @@ fn what_is_removed_on_another_file_system_is_not_looked_for_behind_a_link() {
     note(b"/x");
     let others: Vec<_> = std::fs::read_dir(to.join("x").join(&part)).unwrap().collect();
     assert_eq!(others.len(), 1, "what is not this program's stays");
+}
+
+/// It was received whole and half of it got its names before that was found out, and again each time.
+#[test]
+fn what_is_bound_into_a_receiving_folder_from_the_same_file_system_is_elsewhere() {
+    use crate::{Existing, ExistingFolder};
+    let dir = tempfile::tempdir().unwrap();
+    plant(
+        dir.path(),
+        &[("other/f", b"1"), ("file", b"2"), ("to/m/", b""), ("to/bound", b"2"), ("to/own/f", b"1")],
+    );
+    let bound = |from: &str, to: &str| {
+        let (from, to) = (dir.path().join(from), dir.path().join(to));
+        rustix::mount::mount_bind(from, &to).ok().map(|()| Mounted(to))
+    };
+    let Some(_folder) = bound("other", "to/m") else { return };
+    let Some(_file) = bound("file", "to/bound") else { return };
+    let to = ExistingFolder::open(&dir.path().join("to")).unwrap();
+    let existing = |path: &str, kind| {
+        let (path, mtime) = (EntryPath::new(path.as_bytes()).unwrap(), Mtime { seconds: 1, nanos: 0 });
+        to.existing(&Entry { path, kind, mtime, mode: 0o644, extra: None }).unwrap()
+    };
+    let file = || EntryKind::File { size: ByteCount(1) };
+    assert_eq!(existing("m", EntryKind::Directory), Existing::Same);
+    assert_eq!(existing("m/new", file()), Existing::Elsewhere { same: false });
+    assert_eq!(existing("bound", file()), Existing::Elsewhere { same: false });
+    assert_eq!(existing("own/f", file()), Existing::Other("a file"));
+    assert_eq!(existing("own/new", file()), Existing::Absent);
 }

@@ -23,6 +23,7 @@ pub(crate) use carried::Carried;
 use carried::Names;
 pub use carried::Reading;
 use look::Walker;
+pub(crate) use mounts::is_in_mount_of;
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
 use pseudo::PseudoFileSystems;

@@ -4,9 +4,12 @@
 //! Inodes do not tell, as some file systems number them anew. What was below a mount is older than it. One that comes, or comes back, is no
 //! reason to doubt what it shows: an automounter's does so when it is entered.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, Stat};
+#[cfg(target_os = "linux")]
+use rustix::fs::StatxFlags;
+use rustix::fs::{AtFlags, Stat, fstat};
 
 /// Where a folder was found.
 #[derive(Clone, Copy, Debug)]
@@ -40,15 +43,34 @@ fn is_like_above(opened: BorrowedFd<'_>, stat: &Stat) -> bool {
 /// The number of the mount that `name` in `folder`, or an empty one for `folder` itself, is in: they only rise, and none is used again (Linux 6.8).
 #[cfg(target_os = "linux")]
 fn mount_of(folder: BorrowedFd<'_>, name: &[u8]) -> Option<u64> {
-    use rustix::fs::{StatxFlags, statx};
     /// `STATX_MNT_ID_UNIQUE` (linux/stat.h).
     const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let found = statx(folder, name, flags, UNIQUE).ok()?;
-    StatxFlags::from_bits_retain(found.stx_mask).contains(UNIQUE).then_some(found.stx_mnt_id)
+    number(folder, name, UNIQUE)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn mount_of(_: BorrowedFd<'_>, _: &[u8]) -> Option<u64> {
     None
+}
+
+/// Whether `name` in `folder`, or that itself, is in the mount that `root` is in: no rename leads to another one, though it be of the same file
+/// system. Where mounts have no numbers (before Linux 5.8) devices tell.
+pub(crate) fn is_in_mount_of(root: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+    let is_same_device = fstat(root)?.st_dev == fstat(folder)?.st_dev;
+    #[cfg(target_os = "linux")]
+    if let (Some(one), Some(other)) =
+        (number(root, b"", StatxFlags::MNT_ID), number(folder, name, StatxFlags::MNT_ID))
+    {
+        return Ok(is_same_device && one == other);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = name;
+    Ok(is_same_device)
+}
+
+#[cfg(target_os = "linux")]
+fn number(folder: BorrowedFd<'_>, name: &[u8], kind: StatxFlags) -> Option<u64> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(folder, name, flags, kind).ok()?;
+    StatxFlags::from_bits_retain(found.stx_mask).contains(kind).then_some(found.stx_mnt_id)
 }

@@ -82,7 +82,7 @@ fn kept(path: &Path, beginning: &[u8], rest: &File) -> Result<File, Failure> {
             printable_path(path)
         ))),
         Ok(_) => Ok(file),
-        Err(error) => Err(Failure::file("kept in a temporary file", path, &error)),
+        Err(error) => Err(unnamed_failed(&error)),
     }
 }
 
@@ -97,6 +97,8 @@ struct Comparison {
 struct Count {
     compared: u64,
     different: u64,
+    /// Signed ones of which nobody can say whether they differ.
+    unreadable: u64,
     /// What is there and was not compared.
     extra: u64,
 }
@@ -107,6 +109,13 @@ impl Count {
         let differ = counted(*different, "entry differs", "entries differ");
         (*different > 0).then(|| {
             format!("{differ} from what was signed, of {compared} compared: receive or copy them again")
+        })
+    }
+
+    fn unread(&self) -> Option<String> {
+        let entries = counted(self.unreadable, "entry", "entries");
+        (self.unreadable > 0).then(|| {
+            format!("{entries} could not be read, and may be as signed: check permissions, and the disk")
         })
     }
 
@@ -138,7 +147,8 @@ impl Comparison {
         if self.extra {
             self.find_extra(&receipt, &mut count)?;
         }
-        let Count { compared, different, extra } = count;
+        let Count { compared, different, unreadable, extra } = count;
+        let different = different + unreadable;
         if compared == 0 && receipt.statement.entries > 0 {
             return Err(Failure::usage(
                 "nothing that was signed is selected, so nothing is verified: check --include and --exclude",
@@ -169,7 +179,8 @@ impl Comparison {
             return Ok(Exit::Ok);
         }
         self.output.emit(&Event::Done { command: "verify", result, text: String::new() });
-        let said: Vec<_> = [count.differing(), count.beside()].into_iter().flatten().collect();
+        let said: Vec<_> =
+            [count.differing(), count.unread(), count.beside()].into_iter().flatten().collect();
         Err(Failure::new(Exit::VerifyFailed, said.join("; ")))
     }
 
@@ -190,7 +201,10 @@ impl Comparison {
                 terahaul_tree::verify(&self.dir, entries.into_iter(), threads, |_, entry, verdict| {
                     count.compared += 1;
                     if let Some((what, message)) = describe(entry, &verdict) {
-                        count.different += 1;
+                        match verdict {
+                            Verdict::Unreadable(_) => count.unreadable += 1,
+                            _ => count.different += 1,
+                        }
                         self.output.emit(&Event::Difference {
                             path: (&entry.path).into(),
                             what,
@@ -225,7 +239,7 @@ impl Comparison {
         inside.push("/");
         let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
         let mut differs = |path: PathText, what, message: &str, is_signed: bool| {
-            *if is_signed { &mut count.different } else { &mut count.extra } += 1;
+            *if is_signed { &mut count.unreadable } else { &mut count.extra } += 1;
             self.output.emit(&Event::Difference { path, what, message });
         };
         let mut named = BTreeSet::<Box<[u8]>>::new();

@@ -211,7 +211,7 @@ impl Fate {
             Existing::Folder => Self::kept_out("exists already as a folder", MOVE),
             Existing::Blocked => Self::kept_out("would be below what exists already and is no folder", MOVE),
             Existing::Elsewhere { .. } => Self::kept_out(
-                "would be on another file system than the folder that receives",
+                "would be on another file system or mount than the folder that receives",
                 "receive into a new folder on that one and move what is in it from there",
             ),
             Existing::Other(_) if replaces => Self::Wanted,

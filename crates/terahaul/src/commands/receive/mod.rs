@@ -55,8 +55,12 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let looks = ReceiveWatch::default();
     let received = transfer_into(&folder, receiving, &looks, output, interrupt).await;
     let received = match received {
-        // What is in the way may be found behind much that has arrived.
-        Err(failure) if failure.code == COLLISION && !resumed && folder.is_empty() => {
+        // What is in the way may be found behind much that has arrived, and so may that there is no room for the rest.
+        Err(failure)
+            if (failure.code == COLLISION || failure.exit == Exit::NoSpace)
+                && !resumed
+                && folder.is_empty() =>
+        {
             blocking(move || folder.discard()).await?;
             return Err(failure);
         }
