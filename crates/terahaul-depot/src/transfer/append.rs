@@ -149,18 +149,12 @@ impl Live {
         if !appended? {
             return Err(DepotError::TooManyTransfers { limit: depot.inner.config.limits.open_transfers });
         }
-        let (extents, ends_block, gives_back) = self.inbound.with(|receiver| {
+        let (extents, gives_back) = self.inbound.with(|receiver| {
             let void = receiver.void_bytes();
-            let extents = receiver.append_batch(sizes, false);
-            let ends_block = batch.seal && receiver.layout().open_block().is_some();
-            if batch.seal {
-                receiver.seal();
-            }
-            (extents, ends_block, receiver.void_bytes() > void)
+            let extents = receiver.append_batch(sizes, batch.seal);
+            (extents, receiver.void_bytes() > void)
         });
-        if growth.entries > 0 || ends_block {
-            self.replace_sender(asker);
-        }
+        self.replace_sender(asker);
         // Whoever asks for space next counts what the receiver waits for; moving a reopened object back takes none.
         drop(space);
         self.end_reopening(tail).await;

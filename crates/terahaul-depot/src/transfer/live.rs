@@ -153,8 +153,8 @@ impl Live {
         })
     }
 
-    /// Entries came from `asker`, or failed, or the block ended that small files are packed into. A native sender keeps its own account of that:
-    /// it would pack where another file is here, or wait for what it knows nothing of.
+    /// Entries came from `asker`, or failed, or were sealed. A native sender keeps its own account of that: it would pack where another file is
+    /// here, or wait for what it knows nothing of.
     pub(super) fn replace_sender(&self, asker: Asker) {
         if asker == Asker::Another && self.seat.is_taken() {
             self.seat.vacate();
