@@ -24,8 +24,9 @@ impl Target {
     pub async fn settle(text: &str, to: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
         let text = match text {
             "-" => blocking(|| read_one_line(NOTHING_PIPED)).await??,
-            text => text.trim().to_owned(),
+            text => text.to_owned(),
         };
+        let text = as_pasted(&text);
         if let Ok(transfer) = text.parse() {
             return Ok(Self { depot: DepotSettings::settle(to, environment, LoginFile::stored)?, transfer });
         }
@@ -36,6 +37,13 @@ impl Target {
         let depot = DepotSettings { endpoint: link.endpoint, credential: link.secret };
         Ok(Self { depot, transfer: link.transfer })
     }
+}
+
+/// Out of a mail or a page: without the brackets, quotes or full stop around it, and with `&` where HTML has another way to write that. No link and
+/// no identifier begins or ends so.
+fn as_pasted(text: &str) -> String {
+    let is_around = |c: char| c.is_whitespace() || "<>()[]{}'\"“”„‘’«»,;.!".contains(c);
+    text.trim_matches(is_around).replace("&amp;", "&")
 }
 
 /// What is wrong where stdin is empty.
@@ -65,4 +73,20 @@ pub fn read_one_line(nothing: &str) -> Result<String, Failure> {
         return Err(Failure::usage(nothing));
     }
     Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key that it pins was dropped without a word.
+    #[test]
+    fn a_link_is_understood_as_it_stands_in_a_mail() {
+        let link = "https://depot:8750/t/ipaesxc4kjxri4gtglmx7lkrfu#thl_a-b_c&fp=00ff";
+        for pasted in
+            [format!("<{link}>"), format!(" “{link}”. "), format!("({link}),"), link.replace('&', "&amp;")]
+        {
+            assert_eq!(as_pasted(&pasted), link, "{pasted}");
+        }
+    }
 }
