@@ -13,7 +13,7 @@ use terahaul_core::{
 };
 use terahaul_store::remedy_of_too_many_files;
 
-use crate::beneath::{Purpose, open_folder, open_to_read};
+use crate::beneath::{Purpose, is_blocked, open_folder, open_to_read};
 use crate::listing::{Status, is_file, is_removed, size_of_file, status_of};
 use crate::positional::read_up_to;
 
@@ -314,10 +314,11 @@ fn compare(expected: &EntryKind, found: Status) -> Verdict {
 }
 
 fn unread(error: &io::Error) -> Verdict {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Verdict::Missing,
-        _ => Verdict::Unreadable(error.to_string()),
+    // Also below a folder that has become a link.
+    if error.kind() == io::ErrorKind::NotFound || is_blocked(error) {
+        return Verdict::Missing;
     }
+    Verdict::Unreadable(error.to_string())
 }
 
 fn content_verdict(expected: Option<Hash>, found: Hash) -> Verdict {

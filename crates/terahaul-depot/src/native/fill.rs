@@ -70,6 +70,9 @@ pub(super) async fn open(
         return Err(DepotError::SenderReplaced);
     }
     let seated = live.seat.take();
+    if open.known.is_none() {
+        live.handle_run().await;
+    }
     let refused = Refused { depot: depot.clone(), id, for_room: AtomicBool::new(false) };
     Ok(Filling::Open(DepotFill { depot: depot.clone(), live, name, seated, refused }))
 }
@@ -320,6 +323,10 @@ mod tests {
         assert!(matches!(finish().await, Err(DepotError::BeingDeclared)));
         fill.append(batch(3, &[], true)).await.unwrap();
         assert!(matches!(finish().await, Err(DepotError::Incomplete { .. })));
+        // The next run may find more.
+        let asked = OpenSend { transfer: Some(live.id().0), ..OpenSend::default() };
+        let Filling::Open(_next) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        assert!(matches!(finish().await, Err(DepotError::BeingDeclared)));
     }
 
     /// It waited without end for a file that it knew nothing of, or called the depot a forger.

@@ -62,7 +62,8 @@ impl LastSent {
 /// Where the manifest ends.
 pub(super) struct Tail {
     pub total: u64,
-    /// Who has sealed it there, if anybody has. What is stored so counts as its sender's.
+    /// Who has sealed it there, if anybody has: as its native sender only the run that is there now, which may have more to declare than
+    /// those before it.
     pub sealed: Option<Asker>,
     /// Finished, removed or dropped from memory: whoever still holds it must open it again.
     pub closed: bool,
@@ -159,6 +160,12 @@ impl Live {
         if asker == Asker::Another && self.seat.is_taken() {
             self.seat.vacate();
         }
+    }
+
+    /// A run of a native sender begins, which has sealed nothing yet.
+    pub(crate) async fn handle_run(&self) {
+        let mut tail = self.tail.lock().await;
+        tail.sealed = tail.sealed.map(|_| Asker::Another);
     }
 
     pub(super) fn is_closed(&self) -> bool {

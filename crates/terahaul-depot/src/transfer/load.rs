@@ -217,7 +217,7 @@ impl Depot {
             flat,
             tail: tokio::sync::Mutex::new(Tail {
                 total,
-                sealed: sealed.then_some(Asker::Sender),
+                sealed: sealed.then_some(Asker::Another),
                 closed: false,
                 paths,
                 failed: failed_paths,

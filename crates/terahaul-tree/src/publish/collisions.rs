@@ -44,7 +44,12 @@ pub enum Existing {
     Other(&'static str),
     /// The place is below something that is no folder.
     Blocked,
-    /// The place is in a folder of another file system or mount, or something is mounted onto what is there, where nothing that is received gets by a rename. What is there may be the same.
+    /// A file is mounted onto what is there, which may be the same.
+    Mounted {
+        /// As [`Same`](Self::Same).
+        same: bool,
+    },
+    /// The place is in a folder of another file system or mount, where nothing that is received gets by a rename. What is there may be the same.
     Elsewhere {
         /// As [`Same`](Self::Same).
         same: bool,
@@ -158,14 +163,16 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Absent,
         Err(error) => return Err(error),
     };
+    let same = existing == Existing::Same;
     // Of a folder that something is mounted onto only what is in it is elsewhere.
-    let mounted = match existing {
-        Existing::Same | Existing::Other(_) if entry.kind != EntryKind::Directory => name,
-        _ => b"",
-    };
-    Ok(match is_in_mount_of(root, folder.as_fd(), mounted)? {
-        true => existing,
-        false => Existing::Elsewhere { same: existing == Existing::Same },
+    let may_be_mounted =
+        (same || matches!(existing, Existing::Other(_))) && entry.kind != EntryKind::Directory;
+    Ok(if !is_in_mount_of(root, folder.as_fd(), b"")? {
+        Existing::Elsewhere { same }
+    } else if may_be_mounted && !is_in_mount_of(root, folder.as_fd(), name)? {
+        Existing::Mounted { same }
+    } else {
+        existing
     })
 }
 

@@ -265,7 +265,7 @@ fn what_is_bound_into_a_receiving_folder_from_the_same_file_system_is_elsewhere(
     let file = || EntryKind::File { size: ByteCount(1) };
     assert_eq!(existing("m", EntryKind::Directory), Existing::Same);
     assert_eq!(existing("m/new", file()), Existing::Elsewhere { same: false });
-    assert_eq!(existing("bound", file()), Existing::Elsewhere { same: false });
+    assert_eq!(existing("bound", file()), Existing::Mounted { same: false });
     assert_eq!(existing("own/f", file()), Existing::Other("a file"));
     assert_eq!(existing("own/new", file()), Existing::Absent);
 }

@@ -88,6 +88,7 @@ fn every_difference_is_found_and_nothing_else() {
     assert_eq!(different["other-large"], &hash(&changed));
     assert_eq!(different["size"], &Verdict::OtherSize(ByteCount(6)));
     assert_eq!(different["gone"], &Verdict::Missing);
+    assert_eq!(different["folder/x"], &Verdict::Missing);
     assert_eq!(different["now-folder"], &Verdict::OtherKind("a folder"));
     assert_eq!(different["now-link"], &Verdict::OtherKind("a symbolic link"));
     assert_eq!(different["other-link"], &Verdict::OtherTarget((*b"elsewhere").into()));

@@ -75,14 +75,23 @@ fn open_file(path: &Path) -> Result<File, Failure> {
 /// What came out of a pipe, and the rest of it, in a file that has no name.
 fn kept(path: &Path, beginning: &[u8], rest: &File) -> Result<File, Failure> {
     let mut file = unnamed()?;
-    let copied = file.write_all(beginning).and_then(|()| std::io::copy(&mut rest.take(MOST), &mut file));
-    match copied {
-        Ok(MOST) => Err(Failure::usage(format!(
-            "{} does not end where any receipt would: give a file that --receipt has written",
-            printable_path(path)
-        ))),
-        Ok(_) => Ok(file),
-        Err(error) => Err(unnamed_failed(&error)),
+    file.write_all(beginning).map_err(|error| unnamed_failed(&error))?;
+    let (mut rest, mut copied, mut buffer) = (rest, 0, vec![0; 1 << 16]);
+    loop {
+        let read = match rest.read(&mut buffer) {
+            Ok(0) => return Ok(file),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::file("read", path, &error)),
+        };
+        file.write_all(&buffer[..read]).map_err(|error| unnamed_failed(&error))?;
+        copied += read as u64;
+        if copied > MOST {
+            return Err(Failure::usage(format!(
+                "{} does not end where any receipt would: give a file that --receipt has written",
+                printable_path(path)
+            )));
+        }
     }
 }
 

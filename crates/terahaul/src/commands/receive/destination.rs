@@ -207,7 +207,12 @@ impl Fate {
             Existing::Same if is_folder => Self::Dressed,
             Existing::Same if replaces => Self::Wanted,
             Existing::Same => Self::Skipped,
-            Existing::Elsewhere { same: true } if !replaces => Self::Skipped,
+            Existing::Elsewhere { same: true } | Existing::Mounted { same: true } if !replaces => {
+                Self::Skipped
+            }
+            Existing::Mounted { .. } => {
+                Self::kept_out("has something mounted onto it", "unmount that, leave it out (--exclude)")
+            }
             Existing::Folder => Self::kept_out("exists already as a folder", MOVE),
             Existing::Blocked => Self::kept_out("would be below what exists already and is no folder", MOVE),
             Existing::Elsewhere { .. } => Self::kept_out(
