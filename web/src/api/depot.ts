@@ -26,7 +26,12 @@ const BODY_PACE = 4;
 /** The same while the depot finishes a transfer. */
 const FINISH_SILENCE = 15 * SILENCE;
 
-async function call<T>(
+/** Fields that an answer has in any case; `null` where it has nothing in it. Whatever answers in the depot's place, as a server on the way may,
+ * knows nothing of these. */
+type Shape<T> = T extends void ? null : readonly (keyof T & string)[];
+
+async function call<T = void>(
+  shape: Shape<T>,
   method: string,
   path: string,
   body?: unknown,
@@ -53,28 +58,38 @@ async function call<T>(
     throw DepotError.network();
   }
   if (!response.ok) throw refusal(response.status, answered, accepted);
+  const taken = read<T>(shape, response.status, answered);
   session.handleTaken(accepted);
-  if (answered === "") return undefined as T;
-  try {
-    return JSON.parse(answered) as T;
-  } catch {
-    // Something on the way answered in its stead.
-    throw DepotError.unreadable(response.status);
-  }
+  return taken;
 }
+
+function read<T>(shape: Shape<T>, status: number, text: string): T {
+  let answer: unknown;
+  try {
+    answer = text === "" ? null : JSON.parse(text);
+  } catch {
+    // It has no fields.
+  }
+  const isWhole = shape === null ? status === 204 : typeof answer === "object" && answer !== null && shape.every((field) => field in answer);
+  if (!isWhole) throw DepotError.unreadable(status);
+  return answer as T;
+}
+
+const SESSION: Shape<SessionInfo> = ["scopes", "label"];
+const TRANSFER: Shape<Transfer> = ["id", "state", "expires", "bytes"];
 
 /** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. `accepted` is the session's as the
  * request began: it may have been on its way since before somebody signed in again. */
 export function refusal(status: number, text: string, accepted: number): DepotError {
   const error = DepotError.fromAnswer(status, text);
-  return status === 401 && !session.handleRefused(accepted) ? error.again() : error;
+  return status === 401 && !error.isOthers && !session.handleRefused(accepted) ? error.again() : error;
 }
 
 /** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one
  * only for a request that finds none idle, so these are `count` requests at once, for something small. Equal ones would
  * wait for each other. */
 export function openConnections(count: number): void {
-  for (let at = 0; at < count; at++) call("GET", `/session?connection=${at}`).catch(() => {});
+  for (let at = 0; at < count; at++) call<SessionInfo>(SESSION, "GET", `/session?connection=${at}`).catch(() => {});
 }
 
 export const paths = {
@@ -86,22 +101,22 @@ export const paths = {
 
 export const depot = {
   session: (signal?: AbortSignal) =>
-    call<SessionInfo>("GET", "/session", undefined, signal).then((info) => session.handleAccepted(info)),
+    call<SessionInfo>(SESSION, "GET", "/session", undefined, signal).then((info) => session.handleAccepted(info)),
   signIn: (proof: { code: string } | { token: string }) =>
-    call<SessionInfo>("POST", "/session", proof).then((info) => session.handleSignedIn(info)),
-  signOut: (signal?: AbortSignal) => call<void>("DELETE", "/session", undefined, signal).then(() => session.handleSignedOut()),
+    call<SessionInfo>(SESSION, "POST", "/session", proof).then((info) => session.handleSignedIn(info)),
+  signOut: (signal?: AbortSignal) => call(null, "DELETE", "/session", undefined, signal).then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>
-    call<{ transfers: Transfer[]; next: string | null }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
+    call<{ transfers: Transfer[]; next: string | null }>(["transfers", "next"], "GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
   /** Again with the same key and entries, it answers the transfer that it has made of them. */
   create: (name: string, expires_in_days: number, resume_key: string, entries: NewEntry[], seal: boolean) =>
-    call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, resume_key, entries, seal }),
-  madeWith: (resume_key: string) => call<{ transfers: Transfer[] }>("GET", `/transfers?resume_key=${resume_key}`),
-  transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
-  extend: (id: string, expires_in_days: number, signal?: AbortSignal) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }, signal),
+    call<CreatedTransfer>(["id", "placed"], "POST", "/transfers", { name, expires_in_days, resume_key, entries, seal }),
+  madeWith: (resume_key: string) => call<{ transfers: Transfer[] }>(["transfers"], "GET", `/transfers?resume_key=${resume_key}`),
+  transfer: (id: string) => call<Transfer>(TRANSFER, "GET", `/transfers/${id}`),
+  extend: (id: string, expires_in_days: number, signal?: AbortSignal) => call<Transfer>(TRANSFER, "PATCH", `/transfers/${id}`, { expires_in_days }, signal),
   /** One that is gone already is as it should be. It was seen by `holder`: to somebody else it may only not be shown. */
   remove: (id: string, holder: string | null, signal?: AbortSignal) =>
-    call<void>("DELETE", `/transfers/${id}`, undefined, signal).catch(async (error: unknown) => {
+    call(null, "DELETE", `/transfers/${id}`, undefined, signal).catch(async (error: unknown) => {
       if (!(error instanceof DepotError && error.isNotFound)) throw error;
       // Another tab may have signed in as that.
       await depot.session(signal);
@@ -109,18 +124,18 @@ export const depot = {
     }),
 
   append: (id: string, entries: NewEntry[], first: number, seal: boolean, signal?: AbortSignal) =>
-    call<{ entries: PlacedEntry[]; total: number }>("POST", `/transfers/${id}/entries`, { entries, first, seal }, signal),
+    call<{ entries: PlacedEntry[]; total: number }>(["entries", "total"], "POST", `/transfers/${id}/entries`, { entries, first, seal }, signal),
   entries: (id: string, from: number, limit: number, signal?: AbortSignal) =>
-    call<EntryPage>("GET", `/transfers/${id}/entries?from=${from}&limit=${limit}`, undefined, signal),
-  fail: (id: string, failures: Failure[]) => call<void>("POST", `/transfers/${id}/failures`, { failures }),
+    call<EntryPage>(["entries", "total"], "GET", `/transfers/${id}/entries?from=${from}&limit=${limit}`, undefined, signal),
+  fail: (id: string, failures: Failure[]) => call<Transfer>(TRANSFER, "POST", `/transfers/${id}/failures`, { failures }),
   /** The blocks that the depot has. */
   present: async (id: string, signal?: AbortSignal): Promise<BlockRun[]> => {
-    const { received, durable } = await call<Extents>("GET", `/transfers/${id}/extents`, undefined, signal);
+    const { received, durable } = await call<Extents>(["received", "durable"], "GET", `/transfers/${id}/extents`, undefined, signal);
     return [...durable, ...received];
   },
   /** With `wait` the depot waits so many seconds at most for what is under way. */
   finish: (id: string, wait = 0, signal?: AbortSignal) =>
-    call<Transfer>("POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal, FINISH_SILENCE),
+    call<Transfer>(TRANSFER, "POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal, FINISH_SILENCE),
 
-  openLink: (id: string, secret: string) => call<Transfer>("POST", `/links/${id}/open`, { secret }),
+  openLink: (id: string, secret: string) => call<Transfer>(TRANSFER, "POST", `/links/${id}/open`, { secret }),
 };

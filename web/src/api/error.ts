@@ -38,9 +38,14 @@ export class DepotError extends Error {
     return this.code === "not_found";
   }
 
+  /** Something between this page and the depot answered in its place: the depot says more than a status. */
+  get isOthers(): boolean {
+    return this.code === `http_${this.status}`;
+  }
+
   /** Nobody knows whether the depot has done what it was asked to: no answer came, or another's, for which it may have come too late. */
   get isUnsure(): boolean {
-    return this.code === "network" || this.code === "bad_answer" || (this.code === `http_${this.status}` && this.status >= 500);
+    return this.code === "network" || this.code === "bad_answer" || (this.isOthers && this.status >= 500);
   }
 
   /** The same, where the same request may succeed later after all. */
@@ -61,7 +66,7 @@ export class DepotError extends Error {
       const retry = typeof error.retry === "boolean" ? error.retry : temporary(status);
       return new DepotError(error.code, sentence(error.message), status, retry, body);
     }
-    return new DepotError(`http_${status}`, ON_THE_WAY[status] ?? `The depot answered with status ${status}.`, status, temporary(status), body);
+    return new DepotError(`http_${status}`, ON_THE_WAY[status] ?? `A server between this page and the depot answered with status ${status}: try again, or ask whoever runs it.`, status, temporary(status), body);
   }
 }
 

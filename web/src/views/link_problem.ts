@@ -12,11 +12,11 @@ export interface LinkProblem {
 
 /** `secret`: the link had one, whole or cut short. `shown`: it did work, a while ago. */
 export function linkProblem(
-  error: { readonly message: string; readonly status?: number },
+  error: { readonly message: string; readonly status?: number; readonly isOthers?: boolean },
   secret: boolean,
   shown: boolean,
 ): LinkProblem {
-  switch (error.status) {
+  switch (error.isOthers ? null : error.status) {
     case 401:
     case 403:
       // A link that did work has been opened once more by now.

@@ -65,7 +65,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const link = useMemo(() => new Link(id, secret), [id, secret]);
   const told = refusal ?? problem;
   /** Why something of it is refused that was shown. */
-  const explained = (error: { message: string; status?: number }) => linkProblem(error, secret !== null, true);
+  const explained = (error: { message: string; status?: number; isOthers?: boolean }) => linkProblem(error, secret !== null, true);
   /** Why saving ended. */
   const ended = receiver?.problem ? explained(receiver.problem) : null;
   const gone = [problem, refusal, ended].some((one) => one?.gone === true);

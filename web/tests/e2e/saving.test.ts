@@ -313,8 +313,8 @@ test("a transfer that is gone when it is saved is said to be, and nothing of it 
 
 const NOT_GONE = [
   ["the depot while its sender opens it again", 404, JSON.stringify({ error: { code: "not_found", message: "there is no such transfer", retry: false } }), "its sender may be adding to it"],
-  ["a server on the way, which finds nothing", 404, "<html>Not Found</html>", "The depot answered with status 404."],
-  ["a server on the way, which forbids it", 403, "<html>Forbidden</html>", "The depot answered with status 403."],
+  ["a server on the way, which finds nothing", 404, "<html>Not Found</html>", "answered with status 404: try again"],
+  ["a server on the way, which forbids it", 403, "<html>Forbidden</html>", "answered with status 403: try again"],
 ] as const;
 
 for (const [who, status, body, said] of NOT_GONE) {

@@ -155,7 +155,8 @@ export class FakeDepot {
     if (route === "GET session") return json(response, 200, this.session);
     if (route === "DELETE session") {
       this.#sessions.delete(session!);
-      return json(response, 200, {});
+      response.writeHead(204).end();
+      return;
     }
     if (route === "GET transfers") {
       const key = url.searchParams.get("resume_key");
@@ -203,7 +204,8 @@ export class FakeDepot {
       }
       case "DELETE transfers/*":
         this.transfers.delete(transfer.id);
-        return json(response, 200, {});
+        response.writeHead(204).end();
+        return;
       case "POST transfers/*/entries": {
         const { entries, first, seal } = (await readJson(request)) as { entries: NewEntry[]; first: number; seal: boolean };
         const placed = this.#append(transfer, entries, first, seal);
@@ -221,7 +223,7 @@ export class FakeDepot {
       case "POST transfers/*/failures": {
         const { failures } = (await readJson(request)) as { failures: { entry: number; detail: string }[] };
         for (const { entry, detail } of failures) Object.assign(transfer.entries[entry]!, { state: "failed", reason: detail });
-        return json(response, 200, {});
+        return json(response, 200, this.#describe(transfer, true));
       }
       case "PUT transfers/*/bytes":
         return this.#put(transfer, Number(path[3]), request, response);

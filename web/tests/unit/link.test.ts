@@ -3,6 +3,9 @@ import { type TestContext, test } from "node:test";
 import { depot } from "../../src/api/depot";
 import { Link } from "../../src/api/link";
 
+/** Of whichever call. */
+const ANSWER = JSON.stringify({ id: "t", state: "complete", expires: 0, bytes: 0, entries: [], total: 0 });
+
 /** A depot that gives a cookie with the link, which the browser keeps or not, and its answers' statuses so far. */
 function cookies(t: TestContext, keeps: boolean) {
   let cookie = false;
@@ -12,7 +15,7 @@ function cookies(t: TestContext, keeps: boolean) {
     if (opens) cookie = keeps;
     const status = opens || cookie ? 200 : 401;
     statuses.push([opens ? "open" : "ask", status]);
-    return new Response("{}", { status });
+    return new Response(ANSWER, { status });
   });
   return statuses;
 }

@@ -17,6 +17,11 @@ test("of a link that works, and whose cookie does not come back, it is not said 
   assert.match(linkProblem({ message: "", status: 401 }, false, true).text, /the whole link/);
 });
 
+test("what a server on the way has not found is not gone", () => {
+  const problem = linkProblem({ message: "A server on the way.", status: 404, isOthers: true }, true, true);
+  assert.deepEqual(problem, { text: "A server on the way.", maySignIn: false, gone: false });
+});
+
 test("of a link that did work it is not said that it was cut short", () => {
   const problem = linkProblem({ message: "", status: 404 }, true, true);
   assert.match(problem.text, /no longer here: it was deleted, or it expired/);
