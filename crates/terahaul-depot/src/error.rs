@@ -299,6 +299,7 @@ impl DepotError {
         match self {
             Self::TooManyAttempts
             | Self::NotFinished
+            | Self::BeingDeclared
             | Self::Closed
             | Self::TooSlow
             | Self::Busy

@@ -78,11 +78,13 @@ function read<T>(shape: Shape<T>, status: number, text: string): T {
 const SESSION: Shape<SessionInfo> = ["scopes", "label"];
 const TRANSFER: Shape<Transfer> = ["id", "state", "expires", "bytes"];
 
-/** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. `accepted` is the session's as the
+/** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know: by the depot's own word, but for the first
+ * time, as there are proxies that put words of theirs in the place of any refusal. `accepted` is the session's as the
  * request began: it may have been on its way since before somebody signed in again. */
 export function refusal(status: number, text: string, accepted: number): DepotError {
   const error = DepotError.fromAnswer(status, text);
-  return status === 401 && !error.isOthers && !session.handleRefused(accepted) ? error.again() : error;
+  const isSessions = status === 401 && (!error.isOthers || session.state === "unknown");
+  return isSessions && !session.handleRefused(accepted) ? error.again() : error;
 }
 
 /** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one

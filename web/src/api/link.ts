@@ -30,7 +30,7 @@ export class Link {
     try {
       return await action();
     } catch (error) {
-      throw isUnauthorized(error) ? DepotError.noCookie() : error;
+      throw isUnauthorized(error) && !error.isOthers ? DepotError.noCookie() : error;
     }
   };
 
@@ -40,6 +40,6 @@ export class Link {
   }
 }
 
-function isUnauthorized(error: unknown): boolean {
+function isUnauthorized(error: unknown): error is DepotError {
   return error instanceof DepotError && error.status === 401;
 }

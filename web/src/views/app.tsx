@@ -63,7 +63,7 @@ export function App() {
   useEffect(() => {
     if (visit.code !== null) return;
     const stop = new AbortController();
-    persist(() => depot.session(), stop.signal, setHindrance).catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
+    persist(() => depot.session(), stop.signal, setHindrance).catch((error: DepotError) => (error.status !== 401 || session.state === "unknown") && setProblem(error.message));
     return () => stop.abort();
   }, []);
   useEffect(() => setProblem(null), [session.state, view]);

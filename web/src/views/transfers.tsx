@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { session } from "../api/session";
 import type { Transfer } from "../api/types";
@@ -62,7 +62,8 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
     focusNext.current = null;
   }, [transfers]);
   useFallbackFocus(heading, transfers?.length);
-  useEffect(() => {
+  // As soon as it is seen: the device may be online in the next moment, and that is said once.
+  useLayoutEffect(() => {
     if (!problem) return;
     const again = () => void load(problem.before);
     addEventListener("online", again);

@@ -32,6 +32,13 @@ test("what answers in the depot's place is not taken for its word, whatever it s
   assert.equal(await outcome(t, () => depot.signOut(), 204, null), "taken");
 });
 
+test("where a proxy replaces what the depot refuses, nobody is signed in when the page comes", async (t) => {
+  assert.equal(session.state, "out");
+  session.state = "unknown";
+  assert.equal(await outcome(t, () => depot.session(), 401, "<html>Unauthorized</html>"), "http_401");
+  assert.equal(session.state, "out");
+});
+
 test("a proxy that wants a password has not ended the depot's session", async (t) => {
   t.mock.method(globalThis, "fetch", async () => Response.json({ scopes: ["send"], label: "owner" }));
   await depot.session();

@@ -5,6 +5,7 @@ import { Link } from "../../src/api/link";
 
 /** Of whichever call. */
 const ANSWER = JSON.stringify({ id: "t", state: "complete", expires: 0, bytes: 0, entries: [], total: 0 });
+const REFUSED = '{"error":{"code":"unauthorized","message":"no","retry":false}}';
 
 /** A depot that gives a cookie with the link, which the browser keeps or not, and its answers' statuses so far. */
 function cookies(t: TestContext, keeps: boolean) {
@@ -15,7 +16,7 @@ function cookies(t: TestContext, keeps: boolean) {
     if (opens) cookie = keeps;
     const status = opens || cookie ? 200 : 401;
     statuses.push([opens ? "open" : "ask", status]);
-    return new Response(ANSWER, { status });
+    return new Response(status === 200 ? ANSWER : REFUSED, { status });
   });
   return statuses;
 }
