@@ -91,6 +91,7 @@ test("of a transfer a file is chosen by keys, and what follows the list is its d
   await page.locator("input[data-pick=files]").setInputFiles(files);
   await startSending(page, []);
   await page.goto(await arrived(page));
+  await page.getByRole("row", { name: "file 1.txt" }).waitFor();
   await page.getByRole("treegrid").focus();
   await page.keyboard.press("ArrowDown");
   await page.getByLabel("Details").getByText("file 1.txt").waitFor();
@@ -180,6 +181,8 @@ test("what was pressed keeps the focus while it is under way, and does nothing e
 
   depot.onPut = () => true;
   await page.getByRole("link", { name: "Send", exact: true }).click();
+  // That view takes files, too.
+  await named("Finish").waitFor({ state: "hidden" });
   await page.locator("input[data-pick=files]").setInputFiles(files);
   await startSending(page, []);
   for (const [pressed, next] of [["Pause", "Resume"], ["Resume", "Pause"]] as const) {

@@ -298,8 +298,11 @@ test("where the browser keeps no cookie, a link and signing in say so", async (t
 
 test("a transfer that is gone when it is saved is said to be, and nothing of it is offered any more", async (t) => {
   const { depot, page } = await setUp(t);
+  const save = page.getByRole("button", { name: "Save into a folder" });
+  // Once its list is read.
+  await save.and(page.locator(":not([aria-disabled=true])")).waitFor();
   depot.transfers.clear();
-  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await save.click();
   const alert = page.getByRole("alert");
   await alert.waitFor();
   assert.match((await alert.allInnerTexts()).join(), /^This transfer is no longer here: it was deleted, or it expired\. Ask the sender to send it again\.\s*$/);
