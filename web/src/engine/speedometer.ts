@@ -1,9 +1,8 @@
 /** Speed over the last seconds of a growing byte count, and the time left. */
+import { ASLEEP } from "./asleep";
 import type { Instant } from "./units";
 
 const WINDOW = 5_000;
-/** Without a total for so long, the machine slept. */
-const ASLEEP = 90_000;
 
 export class Speedometer {
   #samples: { at: Instant; total: number }[] = [];

@@ -1,4 +1,5 @@
 /** How long what cannot be read is waited for: a drive or a share may be away for a moment. Time is an argument. */
+import { ASLEEP } from "../engine/asleep";
 import type { EntryIndex, Instant } from "../engine/units";
 import type { SourceFailure } from "./sources";
 
@@ -6,9 +7,6 @@ import type { SourceFailure } from "./sources";
 const AWAY = 60_000;
 /** For a file that is there, and beside others that can be read: another program may have it for a moment. */
 const LOCKED = 5_000;
-/** Without a word that it is awake for so long, the machine slept: a drive needs a moment after that. Browsers let a page that is hidden have
- * such a word once a minute. */
-const ASLEEP = 90_000;
 
 export class Patience {
   readonly #since = new Map<EntryIndex, Instant>();
@@ -37,6 +35,7 @@ export class Patience {
 
   /** To be told every second or so. */
   handleAwake(now: Instant): void {
+    // A drive needs a moment after that.
     if (this.#awake !== null && now - this.#awake > ASLEEP) this.restart();
     this.#awake = now;
   }

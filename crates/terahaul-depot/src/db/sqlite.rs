@@ -30,27 +30,29 @@ pub(super) type Row = sqlx::sqlite::SqliteRow;
 
 /// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`; and `SQLITE_IOERR_SHMSIZE` and `SQLITE_IOERR_SHMOPEN`, of the file beside
 /// the log.
-const LACKING_ROOM: [&str; 4] = ["13", "778", "4874", "4618"];
+const LACKING_ROOM: [u32; 4] = [13, 778, 4874, 4618];
 /// `SQLITE_IOERR_FSYNC`.
-const UNSYNCED: &str = "1034";
+const UNSYNCED: u32 = 1034;
+
+/// SQLite's own code, with its kind above the lowest byte.
+fn code_of(error: &sqlx::Error) -> Option<u32> {
+    error.as_database_error()?.code()?.parse().ok()
+}
 
 /// Whether room on the disk is what a statement lacked, as far as can be told: of a quota that is used up, SQLite says no more than
 /// that it could not write.
 pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| LACKING_ROOM.contains(&&*code))
+    code_of(error).is_some_and(|code| LACKING_ROOM.contains(&code))
 }
 
 /// The same, or that it could not be synced: so NFS says late that there is no room, and a disk that it has failed.
 pub(crate) fn may_lack_room(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    lacks_room(error) || code.is_some_and(|code| code == UNSYNCED)
+    lacks_room(error) || code_of(error) == Some(UNSYNCED)
 }
 
 /// Whether the file is no database, or not whole: `SQLITE_NOTADB`, or any kind of `SQLITE_CORRUPT`.
 pub(crate) fn is_damaged(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
-    code.is_some_and(|code| matches!(code & 0xFF, 11 | 26))
+    code_of(error).is_some_and(|code| matches!(code & 0xFF, 11 | 26))
 }
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
@@ -108,8 +110,7 @@ async fn check_writable(connection: &mut SqliteConnection) -> sqlx::Result<()> {
 
 /// Whether a file of the database could not be opened: `SQLITE_CANTOPEN`, or `SQLITE_READONLY` where it could be to be read.
 pub(crate) fn is_unopened(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
-    code.is_some_and(|code| matches!(code & 0xFF, 8 | 14))
+    code_of(error).is_some_and(|code| matches!(code & 0xFF, 8 | 14))
 }
 
 /// What SQLite calls a file beside the database.

@@ -83,8 +83,8 @@ impl Persistence {
     }
 
     /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
-    /// time after as long, and counts only where it was there for longer than nothing is waited for. `durable` is what the transfer has made so by now. Returns how long to wait before
-    /// the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
+    /// time after as long, and counts only where it was there for longer than nothing is waited for. `durable` is what the transfer has made so
+    /// by now. Returns how long to wait before the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
     fn handle_lost(
         &mut self,
         now: Instant,

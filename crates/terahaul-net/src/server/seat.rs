@@ -82,13 +82,17 @@ impl Seat {
 impl Seated {
     /// Whether the sender has to leave.
     pub fn is_lost(&self) -> bool {
-        self.seat.borrow().is_none_or(|last| last.number != self.number)
+        self.is_passed(&self.seat.borrow())
+    }
+
+    fn is_passed(&self, last: &Option<Last>) -> bool {
+        last.is_none_or(|last| last.number != self.number)
     }
 
     /// Why the sender has to leave, once it has to.
     pub async fn lost(&self) -> Unseated {
         let mut seat = self.seat.clone();
-        match seat.wait_for(|last| last.is_none_or(|last| last.number != self.number)).await {
+        match seat.wait_for(|last| self.is_passed(last)).await {
             Ok(last) if last.is_some() => Unseated::Replaced,
             _ => Unseated::Closed,
         }
