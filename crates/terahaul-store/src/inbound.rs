@@ -140,7 +140,7 @@ pub(crate) struct State {
     /// How often all that was not durable was given up. A block that began before the last time may be on a disk
     /// that has forgotten its first bytes.
     pub(crate) losses: u64,
-    /// Blocks were lost and no flush has said so yet.
+    /// Blocks were lost, and no flush has been called since.
     pub(crate) loss_untold: bool,
     /// After a failure, no block is taken before this: a disk in trouble is not hammered.
     pub(crate) hold_off: Option<Instant>,
@@ -339,10 +339,10 @@ impl Inbound {
 
     /// Waits until all that was received before the call is durable. Blocks that are still arriving are not waited
     /// for. After a failure this tries again at once. Blocks that were received and then lost make it fail, once:
-    /// they are missing again.
+    /// they are missing again. Where all have arrived since, none is.
     pub fn flush(&self) -> Result<(), InboundError> {
         let mut state = self.shared.state();
-        if std::mem::take(&mut state.loss_untold) {
+        if std::mem::take(&mut state.loss_untold) && !state.receiver.has_arrived() {
             return Err(state.broken());
         }
         state.hold_off = None;

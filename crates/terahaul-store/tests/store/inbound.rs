@@ -20,6 +20,15 @@ fn run(first: u32, count: u32) -> BlockRun {
     BlockRun { first: block(first), count }
 }
 
+/// Delivers a block, and has it synced alone: while several are delivered, a sync may begin by itself where the machine stands still, and
+/// it takes an order too.
+fn deliver_and_sync(rig: &Rig, number: u32) {
+    deliver(&rig.inbound, number).unwrap();
+    rig.order(Order::Sync);
+    rig.inbound.flush().unwrap();
+    rig.wait_for_sync();
+}
+
 #[test]
 fn parallel_arrivals_all_become_durable_and_are_told_once() {
     let rig = Rig::free(200);
@@ -174,8 +183,24 @@ fn what_a_failed_sync_may_have_lost_has_to_arrive_again() {
     assert_eq!(rig.inbound.with(|receiver| receiver.missing(9)), [run(0, 2)]);
 
     rig.inbound.flush().expect("nothing is left to sync");
+    (0..2).for_each(|number| deliver_and_sync(&rig, number));
+    assert!(rig.inbound.with(|receiver| receiver.is_complete()));
+}
+
+/// Whoever had received everything was told of a failure that had been made good hours before.
+#[test]
+fn a_flush_says_nothing_of_what_was_lost_and_has_come_again() {
+    let rig = Rig::gated(1);
+    let (told, heard) = mpsc::channel();
+    rig.inbound.add_loss_listener(Box::new(move |_| told.send(()).unwrap()));
     deliver(&rig.inbound, 0).unwrap();
-    deliver(&rig.inbound, 1).unwrap();
+    rig.order(Order::Full);
+    heard.recv_timeout(PATIENCE).expect("a sync begins by itself");
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = deliver(&rig.inbound, 0) {
+        assert!(Instant::now() < until, "{error}");
+        std::thread::yield_now();
+    }
     rig.order(Order::Sync);
     rig.inbound.flush().unwrap();
     assert!(rig.inbound.with(|receiver| receiver.is_complete()));
@@ -251,12 +276,7 @@ fn a_flush_waits_for_what_came_before_it_and_not_for_what_comes_after() {
 fn a_flush_does_not_wait_for_blocks_that_are_freed_meanwhile() {
     // One that never comes, or the one before it would begin a sync by itself.
     let rig = Rig::gated(12);
-    for number in 0..10 {
-        deliver(&rig.inbound, number).unwrap();
-    }
-    rig.order(Order::Sync);
-    rig.inbound.flush().unwrap();
-    rig.wait_for_sync();
+    (0..10).for_each(|number| deliver_and_sync(&rig, number));
     deliver(&rig.inbound, 10).unwrap();
     let (told, heard) = mpsc::channel();
     let flushing = Arc::clone(&rig.inbound);
