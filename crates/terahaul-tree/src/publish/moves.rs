@@ -115,7 +115,7 @@ impl TreeSink {
         fault::point()?;
         match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
             // What could not be placed is still in it; it goes with the staging folder.
-            Err(Errno::NOTEMPTY) if matches!(way, Way::Copy(_)) => Ok(()),
+            Err(Errno::NOTEMPTY) if matches!(way, Way::Copy(_)) || self.has_refused() => Ok(()),
             removed => Ok(removed?),
         }
     }

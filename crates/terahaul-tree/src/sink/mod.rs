@@ -350,6 +350,10 @@ impl TreeSink {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Goes on without the entry if it is its name that the file system does not take; any other error is returned.
     pub(crate) fn refuse_name(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
         let source = match &error {

@@ -195,6 +195,25 @@ fn what_has_a_name_that_the_file_system_does_not_take_is_refused_with_what_is_in
     }
 }
 
+/// Each run said that the disk had failed, and nothing behind that folder got its name.
+#[test]
+fn what_a_folder_that_is_there_does_not_take_is_refused_and_the_rest_arrives() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("there/12:30", b"content"), ("there/file", b"content"), ("then", b"content")]);
+    plant(&to, &[("there/", b"")]);
+    let sender = Sender::of(from.join(""));
+    let (sink, journal) = receiver(&to, &sender.entries());
+    deliver(&sender, &sink, &journal, &in_order(&sender));
+    lack(Lacking { byte: Some((b':', Errno::INVAL)), ..Lacking::default() });
+    let published = sink.publish(Overwrite::Refuse);
+    lack(Lacking::default());
+    assert_eq!(published.unwrap().files, 2);
+    assert_eq!(refused(&sink), ["there/12:30"]);
+    let arrived: Vec<_> = snapshot(&to).into_keys().collect();
+    assert_eq!(arrived, [&b"then"[..], b"there", b"there/file"]);
+}
+
 /// A copy into a folder of a file system that takes names that differ in case for the same one, which has this file.
 fn folding_with(to: &Path, name: &str) -> TreeSink {
     plant(to, &[(name, b"content")]);
