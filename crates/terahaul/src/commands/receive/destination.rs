@@ -14,7 +14,8 @@ use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger, LedgerError};
 use terahaul_tree::{
-    Collision, Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink, staging_folder,
+    Collision, Existing, Filter, Journal, NoRoom, Overwrite, Refusal, RestoreError, Room, TreeSink,
+    staging_folder,
 };
 use terahaul_wire::{Batch, Failed};
 
@@ -57,7 +58,7 @@ struct State {
     skipped: BTreeSet<EntryIndex>,
     /// Folders that are here already.
     dressed: u64,
-    /// Declined because of the globs.
+    /// Declined because of the globs, or because this folder cannot have them.
     unwanted: BTreeSet<EntryIndex>,
     wanted_bytes: ByteCount,
     room: Room,
@@ -111,7 +112,7 @@ impl Folder {
         }
     }
 
-    /// Entries that the globs leave out.
+    /// Entries that the globs leave out, or that are known not to go into this folder.
     pub fn unwanted(&self) -> BTreeSet<EntryIndex> {
         self.state().unwanted.clone()
     }
@@ -153,18 +154,23 @@ impl Folder {
         };
         let mut count = 0;
         let state = self.state();
-        for (entry, message) in state.failed.iter().filter(|(entry, _)| !state.superseded.contains(entry)) {
-            if self.sink.entry(*entry).is_some_and(|entry| self.filter.selects(&entry)) {
-                name(*entry, "failed", message);
-                count += 1;
-            }
+        let is_asked_for = |entry: EntryIndex| {
+            !state.superseded.contains(&entry)
+                && self.sink.entry(entry).is_some_and(|entry| self.filter.selects(&entry))
+        };
+        for (entry, message) in state.failed.iter().filter(|(entry, _)| is_asked_for(**entry)) {
+            name(*entry, "failed", message);
+            count += 1;
         }
-        drop(state);
-        for refusal in self.sink.refusals() {
+        // One that never was to be had is not missing because of this folder.
+        let here =
+            |refusal: &Refusal| is_asked_for(refusal.entry) && !state.failed.contains_key(&refusal.entry);
+        for refusal in self.sink.refusals().into_iter().filter(here) {
             let message = format!("cannot be kept here ({}): receive it elsewhere", refusal.detail);
             name(refusal.entry, "refused", &message);
             count += 1;
         }
+        drop(state);
         // Its content is here, and is what was sent.
         for shortfall in self.sink.shortfalls() {
             if let Some(entry) = self.sink.entry(shortfall.entry) {
@@ -310,7 +316,8 @@ impl Folder {
             let displaced = take_below(&mut state.failed_paths, &entry.path);
             state.superseded.extend(displaced);
         }
-        if !self.filter.selects(entry) {
+        // What this folder cannot have would be received in vain, by each run.
+        if !self.filter.selects(entry) || self.sink.is_lost(index) {
             state.unwanted.insert(index);
             return Ok(Fate::Declined);
         }
@@ -340,8 +347,8 @@ impl Folder {
         {
             return if *there { look() } else { Ok(Existing::Absent) };
         }
-        let path = self.dir.join(OsStr::from_bytes(first));
-        let there = path.symlink_metadata().is_ok();
+        let found = self.dir.join(OsStr::from_bytes(first)).symlink_metadata();
+        let there = !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         self.state().top = Some((first.into(), there));
         if there { look() } else { Ok(Existing::Absent) }
     }
@@ -462,5 +469,54 @@ impl Destination for Folder {
 
     fn inbound(&self) -> Arc<Inbound> {
         Arc::clone(&self.inbound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{Hash, Mtime};
+    use terahaul_wire::Cause;
+
+    use super::*;
+    use crate::cli::GlobalArgs;
+
+    const STAGING: &str = ".terahaul-4hqlid5ux4civg54m6z5h62rfm/of another";
+
+    /// What becomes of files of these names, once `failed` of them have failed at the sender: which are declined, and how many are
+    /// named at the end.
+    fn offer(names: &[&str], exclude: &[&str], failed: &[u32]) -> (Vec<EntryIndex>, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let output = Output::new(GlobalArgs { json: false, quiet: true });
+        let staged = TreeSink::open(dir.path(), TransferId([1; 16]), Hash([2; 32])).unwrap();
+        let filter = Filter::new(&[], exclude).unwrap();
+        let count = names.len() as u32;
+        let folder =
+            Folder::new(dir.path().into(), staged, count, filter, Overwrite::Refuse, output.clone()).unwrap();
+        let gone = |&entry| Failed { entry, cause: Cause::Vanished, detail: String::new() };
+        folder.handle_failed(failed.iter().map(gone).collect());
+        let entry = |name: &&str| Entry {
+            path: EntryPath::new(name.as_bytes()).unwrap(),
+            kind: EntryKind::File { size: ByteCount(7) },
+            mtime: Mtime::default(),
+            mode: 0o644,
+            extra: None,
+        };
+        let entries = names.iter().map(entry).collect();
+        let batch = Batch { first: EntryIndex(0), entries, seal: true };
+        let Ok(Taken { declined, .. }) = folder.handle_entries(batch) else { panic!("it is refused") };
+        (declined, folder.name_failures(&output))
+    }
+
+    /// It was received in vain, by each run.
+    #[test]
+    fn what_the_folder_cannot_have_is_not_asked_for_and_named_once() {
+        assert_eq!(offer(&["a", STAGING], &[], &[]), (vec![EntryIndex(1)], 1));
+        assert_eq!(offer(&["a", STAGING], &[], &[1]), (vec![EntryIndex(1)], 1));
+    }
+
+    /// No `--exclude` led to a run that ended well.
+    #[test]
+    fn what_the_folder_cannot_have_is_not_missed_where_it_is_excluded() {
+        assert_eq!(offer(&["a", STAGING], &["of another"], &[]), (vec![EntryIndex(1)], 0));
     }
 }

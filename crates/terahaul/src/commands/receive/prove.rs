@@ -8,7 +8,7 @@ use terahaul_core::{Entry, EntryIndex, EntryPath, Hash, empty_file_hash};
 use terahaul_net::client::Received;
 use terahaul_tree::Verdict;
 
-use super::destination::{Folder, MOST_NAMED, record_failure};
+use super::destination::{Folder, MOST_NAMED, kept_for_the_same, record_failure};
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::receipts::fetch;
@@ -115,7 +115,11 @@ fn read_again(
         different.handle(at, entry, verdict);
     })
     .map_err(|error| uncompared(dir, &error))?;
-    different.settle(output).map_or(Ok(count), Err)
+    match different.settle(output) {
+        None => Ok(count),
+        Some(failure) if folder.is_empty() => Err(failure),
+        Some(failure) => Err(kept_for_the_same(failure)),
+    }
 }
 
 /// How something that is there already is not what was sent; the gravest first.
@@ -175,7 +179,7 @@ impl Different {
         };
         let (exit, remedy) = match how {
             Difference::Content => (Exit::VerifyFailed, "--overwrite replaces files"),
-            Difference::Unreadable => (Exit::Unexpected, "check its permissions"),
+            Difference::Unreadable => (Exit::Unexpected, "make it readable, or leave it out (--exclude)"),
             Difference::Changed => (Exit::Unexpected, "run the same command again"),
         };
         Some(Failure::new(exit, format!("{path} {why}{more}: {remedy}")))
