@@ -34,11 +34,13 @@ use crate::summary::Landed;
 
 mod alike;
 mod appending;
+mod changes;
 mod finishing;
 mod refused;
 mod room;
 
 pub(crate) use appending::{Judged, Looked};
+use changes::Changes;
 use finishing::tidy;
 use room::Wanted;
 
@@ -113,7 +115,7 @@ struct State {
     /// The first link among the sources themselves.
     named_link: Option<EntryPath>,
     /// What is changed, where that is to be told.
-    changed: Vec<Changed>,
+    changes: Changes,
     removed: Vec<Removed>,
 }
 
@@ -201,9 +203,14 @@ impl Landing {
         Note::split(&changed, &removed)
     }
 
+    /// A sender elsewhere offers the entries from this one on, and may not have heard of them when it did so before.
+    pub(crate) fn tell_again_from(&self, first: EntryIndex) {
+        self.state().changes.repeat_from(first);
+    }
+
     fn take_changes(&self) -> (Vec<Changed>, Vec<Removed>) {
         let mut state = self.state();
-        (std::mem::take(&mut state.changed), std::mem::take(&mut state.removed))
+        (state.changes.take(), std::mem::take(&mut state.removed))
     }
 
     fn entry(&self, index: EntryIndex) -> Option<Entry> {

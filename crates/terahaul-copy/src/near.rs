@@ -11,7 +11,7 @@ use terahaul_net::tls::Fingerprint;
 use tokio::sync::{oneshot, watch};
 use yamux::Stream;
 
-use crate::error::CopyError;
+use crate::error::{CopyError, CopyErrorKind};
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
 use crate::install::{self, RUN_INSTALLED};
 use crate::operand::Host;
@@ -24,6 +24,8 @@ use crate::through_ssh::{self, Aside, NearEnd};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long ssh may take to end once a copy has failed: how it ends may be why.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How much later than the far side's end ssh may be seen to end.
+const NOTICE: Duration = Duration::from_secs(1);
 /// A start-up file that reads stdin takes the request for its own, and no answer ever comes; but ssh may be waiting for a password as well.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
@@ -220,19 +222,35 @@ impl FarSide {
         &self,
         work: impl Future<Output = Result<T, CopyError>>,
     ) -> Result<T, CopyError> {
-        let mut ended = self.ended.clone();
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             result = work => result,
-            ended = ended.wait_for(Option::is_some) => {
-                let Ended { status, of_ssh } = ended.ok().and_then(|ended| ended.clone()).unwrap_or_default();
-                let host = self.host.destination();
-                Err(match of_ssh {
-                    true => CopyError::SshEnded { host, status },
-                    false => CopyError::FarEnded { host, status },
-                })
+            ended = self.ended() => return Err(ended),
+        };
+        match result {
+            Err(error) if error.kind() == CopyErrorKind::Unreachable => {
+                Err(self.broken_off().await.unwrap_or(error))
             }
+            result => result,
         }
+    }
+
+    /// Returns once ssh has ended.
+    async fn ended(&self) -> CopyError {
+        let mut ended = self.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await;
+        let Ended { status, of_ssh } = ended.ok().and_then(|ended| ended.clone()).unwrap_or_default();
+        let host = self.host.destination();
+        match of_ssh {
+            true => CopyError::SshEnded { host, status },
+            false => CopyError::FarEnded { host, status },
+        }
+    }
+
+    /// How ssh has ended, if that is why nobody answers: whoever was spoken to may be seen to be gone before it is.
+    async fn broken_off(&self) -> Option<CopyError> {
+        tokio::time::timeout(NOTICE, self.relay.ended()).await.ok()?;
+        Some(self.ended().await)
     }
 
     fn client(&self, host: String, port: u16) -> Result<Client, CopyError> {
@@ -311,4 +329,52 @@ impl FarSide {
 fn is_blocked(error: &ClientError) -> bool {
     matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Certificate)
         || matches!(error, ClientError::Tls { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::EntryPath;
+
+    use super::*;
+    use crate::notes::Item;
+
+    struct Nobody;
+
+    impl Report for Nobody {
+        fn started(&self, _: Way) {}
+        fn unanswered(&self, _: &str) {}
+        fn installing(&self, _: &str) {}
+        fn named_link(&self, _: &EntryPath) {}
+        fn item(&self, _: Item<'_>) {}
+    }
+
+    /// It ended between its answer and the first session, and what was told was the end of a TLS handshake with the relay.
+    #[tokio::test]
+    async fn what_fails_because_ssh_has_ended_is_told_as_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = folder.path().join("answer");
+        let ready = Ready {
+            version: greeting::VERSION,
+            agent: "terahaul/0".into(),
+            address: None,
+            port: 1,
+            pin: [0; 32],
+            token: "token".into(),
+            only_file: false,
+            top: None,
+            asks: false,
+            changes: true,
+        };
+        let mut bytes = Vec::new();
+        greeting::write(&mut bytes, &Answer::Ready(ready)).await.unwrap();
+        std::fs::write(&answer, bytes).unwrap();
+        let ssh = format!("sh -c 'cat {}; exit 255'", answer.display());
+        let ssh = Ssh { rsh: Some(ssh.parse().unwrap()), ..Ssh::default() };
+        let host = Host { user: None, name: "host".into(), port: None };
+        let far = FarSide::greet(&ssh, &host, &Nobody, &[]).await.unwrap();
+        far.ended.clone().wait_for(Option::is_some).await.unwrap();
+        let lost = async { Err::<(), _>(CopyError::Lost("tls handshake eof".into())) };
+        let error = far.guard(lost).await.unwrap_err();
+        assert!(matches!(error, CopyError::SshEnded { .. }), "{error}");
+    }
 }

@@ -142,30 +142,35 @@ impl Note {
 #[derive(Debug)]
 pub(crate) struct Hearing {
     itemise: bool,
-    changed: usize,
+    /// Entries before this one were told of. They come in order, and again where the connection is lost.
+    next: u64,
     removed: usize,
     removed_bytes: usize,
 }
 
-/// Times that an entry is told of, at most: when it is offered, and what comes of it.
-const TIMES: usize = 2;
 /// Bytes of the notes that tell of what is removed.
 const MOST_REMOVED_BYTES: usize = 32 << 20;
 
 impl Hearing {
     /// Of one that was asked to tell, or was not.
     pub(crate) fn new(itemise: bool) -> Self {
-        Self { itemise, changed: 0, removed: 0, removed_bytes: 0 }
+        Self { itemise, next: 0, removed: 0, removed_bytes: 0 }
     }
 
     /// The note, where it is to be read. `entries` were offered so far.
     pub(crate) fn take(&mut self, bytes: &[u8], entries: usize) -> Option<Note> {
-        let note = if self.itemise { Note::decode(bytes)? } else { return None };
-        let may = match &note {
+        let mut note = if self.itemise { Note::decode(bytes)? } else { return None };
+        let may = match &mut note {
             Note::Changed(changed) => {
-                self.changed = self.changed.saturating_add(changed.len());
-                // And once of the destination.
-                self.changed <= entries.saturating_mul(TIMES).saturating_add(1)
+                changed.retain(|&Changed { entry, .. }| {
+                    let is_one = (entry as usize) < entries || EntryIndex(entry) == DESTINATION;
+                    let is_new = is_one && u64::from(entry) >= self.next;
+                    if is_new {
+                        self.next = u64::from(entry) + 1;
+                    }
+                    is_new
+                });
+                !changed.is_empty()
             }
             Note::Removed(removed) => {
                 self.removed = self.removed.saturating_add(removed.len());
@@ -219,15 +224,21 @@ mod tests {
 
     #[test]
     fn who_tells_without_end_is_not_heard_for_ever() {
-        let changed =
-            |count| Note::Changed(vec![Changed { entry: 0, written: true, changes: 0 }; count]).encode();
+        let changed = |count| {
+            let of = |entry| Changed { entry, written: true, changes: 0 };
+            Note::Changed((0..count).map(of).collect()).encode()
+        };
+        let destination = Changed { entry: DESTINATION.0, written: false, changes: 0 };
         let removed =
             |len| Note::Removed(vec![Removed { path: vec![b'x'; len], folder: false }; 100]).encode();
         let mut asked = Hearing::new(true);
         let heard = |hearing: &mut Hearing, note: &[u8], times| {
             (0..times).filter(|_| hearing.take(note, 500).is_some()).count()
         };
-        assert_eq!(heard(&mut asked, &changed(100), 1_000), 10, "each entry twice");
+        assert_eq!(heard(&mut asked, &changed(100), 1_000), 1, "each entry once");
+        let Some(Note::Changed(more)) = asked.take(&changed(900), 500) else { panic!("there are more") };
+        assert_eq!(more.iter().map(|one| one.entry).collect::<Vec<_>>(), (100..500).collect::<Vec<_>>());
+        assert_eq!(heard(&mut asked, &Note::Changed(vec![destination]).encode(), 5), 1);
         assert_eq!(heard(&mut asked, &removed(0), 10_000), MOST_REMOVED / 100);
         let mut asked = Hearing::new(true);
         assert!(heard(&mut asked, &removed(4_000), 1_000) < 100, "long paths");

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
-use yamux::{Config, Connection, Mode, Stream};
+use yamux::{Config, Connection, ConnectionError, FrameDecodeError, Mode, Stream};
 
 /// Bytes that are moved between a socket and the relay at a time.
 const PIECE: usize = 128 << 10;
@@ -68,20 +68,28 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
                     // Who asked may have given up.
                     let _ = asked.pop_front().map(|answer| answer.send(stream));
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(broken(error))),
                 Poll::Pending => break,
             }
         }
         loop {
             match connection.poll_next_inbound(context) {
                 Poll::Ready(Some(Ok(stream))) => on_stream(stream),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(error))),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => return Poll::Pending,
             }
         }
     })
     .await
+}
+
+/// What the stream has said of its end stays as it is; otherwise what came on it was no relay's.
+fn broken(error: ConnectionError) -> io::Error {
+    match error {
+        ConnectionError::Io(error) | ConnectionError::Decode(FrameDecodeError::Io(error)) => error,
+        error => io::Error::other(error),
+    }
 }
 
 async fn carry(stream: Stream, mut socket: TcpStream) {
@@ -141,6 +149,11 @@ impl NearEnd {
             }
         });
         (Self { opens }, driving)
+    }
+
+    /// Returns once nothing is carried any more.
+    pub(crate) async fn ended(&self) {
+        self.opens.closed().await;
     }
 
     /// An address on loopback whose connections are carried to the far side's port.

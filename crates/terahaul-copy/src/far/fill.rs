@@ -56,7 +56,11 @@ impl Fill for FarFill {
     async fn append(&self, looked: Looked) -> Result<Appended, WireError> {
         let landing = Arc::clone(&self.landing);
         let end = looked.end();
-        let judged = off_runtime(move || landing.append(looked)).await?;
+        let judged = off_runtime(move || {
+            landing.tell_again_from(looked.first());
+            landing.append(looked)
+        })
+        .await?;
         let Judged { declined, failed, durable } = judged;
         let failed = failed.into_iter().map(to_failed);
         Ok(Appended { end, declined, failed: failed.collect(), durable })

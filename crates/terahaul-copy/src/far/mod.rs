@@ -117,29 +117,66 @@ where
         // Whoever started this has gone, or is a person at a terminal.
         Err(_) => return Ok(()),
     };
-    let far = match open(request).await {
+    let (side, terms) = match open(request).await {
+        Ok(opened) => opened,
+        Err(refusal) => return greeting::write(&mut stdout, &Answer::Refused(refusal)).await,
+    };
+    let ended = attend(&side, terms, stdin, stdout).await;
+    let closing = tokio::task::spawn_blocking(move || side.close());
+    // A disk that hangs does not keep a far side that nobody needs.
+    let _ = tokio::time::timeout(LAST_SYNC, closing).await;
+    ended
+}
+
+/// Answers for `side`, and serves it until stdin ends.
+async fn attend<R, W>(side: &Arc<Side>, terms: Terms, stdin: R, mut stdout: W) -> std::io::Result<()>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let far = match Far::start(side, terms).await {
         Ok(far) => far,
         Err(refusal) => return greeting::write(&mut stdout, &Answer::Refused(refusal)).await,
     };
     greeting::write(&mut stdout, &Answer::Ready(far.ready.clone())).await?;
-    let side = Arc::clone(&far.side);
     let (address, presence) = (far.address, Arc::clone(&far.presence));
     let (aside, opened) = oneshot::channel();
     let aside = far.alike.map(|_| aside);
-    let (asked, alike) = (Arc::clone(&side), far.alike);
+    let (asked, alike) = (Arc::clone(side), far.alike);
     let mut tasks = JoinSet::new();
     tasks.spawn(far.serve());
     tasks.spawn(async move { asked.tell_alike(alike, through_ssh::aside(opened).await).await });
     let ended = tokio::select! {
         ended = through_ssh::far_end(stdin, stdout, address, aside) => ended,
-        () = presence.deserted(PATIENCE) => Ok(()),
+        () = presence.deserted(PATIENCE) => {
+            tracing::warn!("the far side ends, as there was no session for an hour: what has arrived is kept");
+            Ok(())
+        }
     };
+    if let Err(error) = &ended
+        && !has_gone(error)
+    {
+        tracing::warn!("the far side ends, as what ssh carries broke off: {error}");
+    }
     // What they hold goes with them: in this process's last moment nothing is sure to be dropped.
     tasks.shutdown().await;
-    let closing = tokio::task::spawn_blocking(move || side.close());
-    // A disk that hangs does not keep a far side that nobody needs.
-    let _ = tokio::time::timeout(LAST_SYNC, closing).await;
     ended
+}
+
+/// Whether it is only the near side's end, in the middle of what was said.
+fn has_gone(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// What is to be known of a side besides what it is to answer for it.
+struct Terms {
+    ports: Option<(u16, u16)>,
+    only_file: bool,
+    /// The key of the fingerprints by which the two sides find out what they have alike, if they do.
+    alike: Option<[u8; 32]>,
+    /// The near side knows `changed`.
+    changes: bool,
 }
 
 struct Far {
@@ -187,51 +224,16 @@ fn other_version(agent: &str) -> Refusal {
     Refusal { reason: Reason::Version, message }
 }
 
-async fn open(request: Request) -> Result<Far, Refusal> {
+/// Opens what was named. It is to be [closed](Side::close) whatever comes of it.
+async fn open(request: Request) -> Result<(Arc<Side>, Terms), Refusal> {
     let token = token().map_err(failed)?;
-    let (key, alike, changes, task_token) = (request.key, request.alike, request.changes, token.clone());
+    let Request { task, key, alike, ports, changes, .. } = request;
     let opening = tokio::task::spawn_blocking(move || {
-        let (side, only_file) = open_side(request.task, key, alike, task_token)?;
+        let (side, only_file) = open_side(task, key, alike, token)?;
         let alike = alike.filter(|_| side.may_have_some());
-        Ok((side, only_file, alike))
+        Ok((Arc::new(side), Terms { ports, only_file, alike, changes }))
     });
-    let opened = opening.await.map_err(failed)?;
-    let (side, only_file, alike) = opened.map_err(|error: CopyError| error.refusal())?;
-    let side = Arc::new(side);
-    let certificate = Certificate::for_one_session().map_err(failed)?;
-    let pin = certificate.fingerprint().0;
-    let tls = ServerTls::new(certificate.chain, certificate.key).map_err(failed)?;
-    let Listening { listener, udp, reached } =
-        Listening::start(listening::reached_at(), request.ports).await?;
-    let port = listener.local_addr().map_err(failed)?.port();
-    let inner = through_ssh::listen_on_loopback().await.ok();
-    let address = inner.as_ref().unwrap_or(&listener).local_addr().map_err(failed)?;
-    let ready = Ready {
-        version: greeting::VERSION,
-        agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
-        address: reached,
-        port,
-        pin,
-        token,
-        only_file,
-        top: match &*side {
-            Side::Sends { offer, .. } => offer.top().map(Into::into),
-            Side::Receives { .. } => None,
-        },
-        asks: alike.is_some(),
-        changes: true,
-    };
-    if let Side::Sends { offer, .. } = &*side {
-        if changes {
-            offer.tell_changes();
-        }
-        let walking = Arc::clone(offer);
-        std::thread::Builder::new()
-            .name("walk".into())
-            .spawn(move || walking.walk_and_hash_ahead())
-            .map_err(|error| failed(terahaul_store::said_of_no_thread(&error)))?;
-    }
-    Ok(Far { side, listener, inner, udp, address, tls, ready, alike, presence: Presence::new() })
+    opening.await.map_err(failed)?.map_err(|error: CopyError| error.refusal())
 }
 
 fn token() -> Result<String, &'static str> {
@@ -284,6 +286,47 @@ fn open_side(
 }
 
 impl Far {
+    /// Listens, and has what is sent walked.
+    async fn start(
+        side: &Arc<Side>,
+        Terms { ports, only_file, alike, changes }: Terms,
+    ) -> Result<Self, Refusal> {
+        let certificate = Certificate::for_one_session().map_err(failed)?;
+        let pin = certificate.fingerprint().0;
+        let tls = ServerTls::new(certificate.chain, certificate.key).map_err(failed)?;
+        let Listening { listener, udp, reached } = Listening::start(listening::reached_at(), ports).await?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let inner = through_ssh::listen_on_loopback().await.ok();
+        let address = inner.as_ref().unwrap_or(&listener).local_addr().map_err(failed)?;
+        let ready = Ready {
+            version: greeting::VERSION,
+            agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
+            address: reached,
+            port,
+            pin,
+            token: side.token().to_owned(),
+            only_file,
+            top: match &**side {
+                Side::Sends { offer, .. } => offer.top().map(Into::into),
+                Side::Receives { .. } => None,
+            },
+            asks: alike.is_some(),
+            changes: true,
+        };
+        if let Side::Sends { offer, .. } = &**side {
+            if changes {
+                offer.tell_changes();
+            }
+            let walking = Arc::clone(offer);
+            std::thread::Builder::new()
+                .name("walk".into())
+                .spawn(move || walking.walk_and_hash_ahead())
+                .map_err(|error| failed(terahaul_store::said_of_no_thread(&error)))?;
+        }
+        let (side, presence) = (Arc::clone(side), Presence::new());
+        Ok(Self { side, listener, inner, udp, address, tls, ready, alike, presence })
+    }
+
     async fn serve(self) {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -468,139 +511,4 @@ async fn off_runtime<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::ffi::OsStrExt;
-
-    use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
-    use terahaul_net::server::Fill;
-    use terahaul_wire::Batch;
-
-    use super::*;
-    use crate::rules::{Rules, Selection};
-
-    fn request(versions: Vec<u16>, path: &std::path::Path) -> Request {
-        let destination = Destination {
-            path: path.as_os_str().as_bytes().to_vec(),
-            names: Vec::new(),
-            only_file: false,
-            rules: Rules::default(),
-            selection: Selection::default(),
-            top: None,
-        };
-        Request {
-            versions,
-            agent: "terahaul 9.9".into(),
-            ports: None,
-            key: [1; 16],
-            task: Task::Receive(destination),
-            alike: None,
-            changes: true,
-        }
-    }
-
-    /// What a far side answers, and that it ends when its stdin does.
-    async fn answer_to(request: &Request) -> Answer {
-        let (mut near, far) = tokio::io::duplex(1 << 16);
-        let (stdin, stdout) = tokio::io::split(far);
-        let running = tokio::spawn(run(stdin, stdout));
-        greeting::write(&mut near, request).await.unwrap();
-        let answer = greeting::read(&mut near).await.unwrap();
-        drop(near);
-        tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap_or_default();
-        answer
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_near_side_of_another_version_is_told_which_to_upgrade() {
-        let dir = tempfile::tempdir().unwrap();
-        let answer = answer_to(&request(vec![99], dir.path())).await;
-        let Answer::Refused(Refusal { reason: Reason::Version, message }) = answer else {
-            panic!("{answer:?}");
-        };
-        assert!(message.contains("terahaul 9.9") && message.contains("upgrade the older"), "{message}");
-        let newer = answer_to(&request(vec![99, greeting::VERSION], dir.path())).await;
-        assert!(matches!(newer, Answer::Ready(Ready { version: greeting::VERSION, .. })), "{newer:?}");
-    }
-
-    /// What only vanished has an exit code of its own.
-    #[test]
-    fn what_is_too_much_to_be_listed_is_counted_by_cause() {
-        let failures = |cause, count: usize| {
-            let one = move |at| Failure { path: vec![b'a'; 200], cause, message: format!("{at}") };
-            (0..count).map(one)
-        };
-        let all: Vec<_> =
-            failures(FailureCause::Vanished, 1000).chain(failures(FailureCause::Unreadable, 7)).collect();
-        let mut all = Failures::from(all);
-        all.add_unlisted(FailureCause::Unreadable, 100);
-        let word = last_word(Landed::default(), all, Walked::said(107, [])).unwrap();
-        let failures = LastWord::read(&word.said).unwrap().failures();
-        let listed = failures.listed.len() as u64;
-        assert!((400..600).contains(&listed), "{listed}");
-        let unlisted = [(FailureCause::Unreadable, 107), (FailureCause::Vanished, 1000 - listed)];
-        assert_eq!(failures.unlisted, unlisted);
-        let earlier = br#"{"landed":{"files":0,"folders":0,"links":0,"bytes":0,"unchanged":0,"touched":0,"removed":0,"limited":false,"resumed":false},"failed":[],"walk_errors":0}"#;
-        assert_eq!(LastWord::read(earlier).unwrap().failures(), Failures::default());
-    }
-
-    /// The connection was lost after the sender's last word, and the next session is open before that word is done with.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn two_sessions_that_finish_one_copy_hear_the_same() {
-        let dir = tempfile::tempdir().unwrap();
-        let Task::Receive(task) = request(vec![1], dir.path()).task else { unreachable!() };
-        let (side, _) = open_side(Task::Receive(task), [1; 16], None, "token".into()).unwrap();
-        let Side::Receives { landing, .. } = &side else { unreachable!() };
-        let landing = Arc::clone(landing);
-        let side = Shared(Arc::new(side));
-        let entry = Entry {
-            path: EntryPath::new(*b"file").unwrap(),
-            kind: EntryKind::File { size: ByteCount(0) },
-            mtime: Mtime::default(),
-            mode: 0o644,
-            extra: None,
-        };
-        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
-        landing.take(batch).unwrap();
-        let [earlier, later] = [opened(&side).await, opened(&side).await];
-        let first = earlier.finish().await.unwrap();
-        assert_eq!(LastWord::read(&first.said).unwrap().landed.files, 1);
-        assert_eq!(later.finish().await.unwrap().said, first.said);
-        assert!(dir.path().join("file").exists());
-    }
-
-    /// What had half arrived in a session whose connection was lost stayed claimed for 45 seconds, until this side noticed, and was sent and
-    /// refused again and again meanwhile.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_session_ends_when_its_near_side_connects_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let Task::Receive(task) = request(vec![1], dir.path()).task else { unreachable!() };
-        let (side, _) = open_side(Task::Receive(task), [1; 16], None, "token".into()).unwrap();
-        let side = Shared(Arc::new(side));
-        let earlier = opened(&side).await;
-        let later = opened(&side).await;
-        assert!(earlier.lost().await.retry);
-        tokio::select! {
-            biased;
-            _ = later.lost() => panic!("it is the last one"),
-            () = std::future::ready(()) => {}
-        }
-    }
-
-    async fn opened(side: &Shared) -> FarFill {
-        let Ok(Filling::Open(fill)) = side.open_send(&(), OpenSend::default()).await else {
-            panic!("a near side may send")
-        };
-        fill
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_destination_that_cannot_be_is_refused_with_the_reason() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("file"), "").unwrap();
-        let answer = answer_to(&request(vec![greeting::VERSION], &dir.path().join("file"))).await;
-        assert!(
-            matches!(&answer, Answer::Refused(Refusal { reason: Reason::Usage, message }) if message.contains("is not a folder")),
-            "{answer:?}"
-        );
-    }
-}
+mod tests;

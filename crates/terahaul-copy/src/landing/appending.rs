@@ -44,6 +44,11 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
+    /// Where in the manifest it begins.
+    pub(crate) fn first(&self) -> EntryIndex {
+        self.batch.first
+    }
+
     /// Where in the manifest it ends.
     pub(crate) fn end(&self) -> EntryIndex {
         self.batch.end()
@@ -212,7 +217,7 @@ impl Landing {
             return Ok(Fate::Kept);
         }
         if self.rules.itemise {
-            state.changed.extend(Changed::of(index, decision));
+            state.changes.add(Changed::of(index, decision));
         }
         match decision {
             Decision::Refuse(refused) => {

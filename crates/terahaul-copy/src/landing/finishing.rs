@@ -99,7 +99,7 @@ impl Landing {
     fn tell_destination(&self) {
         let Some(top) = self.asked.top.as_ref().filter(|_| self.rules.itemise) else { return };
         match self.survey.decide_top(top) {
-            Ok(decision) => self.state().changed.extend(Changed::of_destination(decision)),
+            Ok(decision) => self.state().changes.add(Changed::of_destination(decision)),
             // What then cannot be given to it is named.
             Err(error) => tracing::debug!("nobody knows how the destination itself differs: {error}"),
         }

@@ -22,4 +22,5 @@ pub use receive::{Destination, DestinationError, Offer, ReceiveWatch, Received, 
 pub use send::{
     Beginning, Begun, Concluded, NoteListener, Progress, ReadyToSend, SendRequest, Sending, Sent, Stored,
 };
+pub use send_session::MOST_UNACCEPTED;
 pub use terahaul_core::{Transport, Way};

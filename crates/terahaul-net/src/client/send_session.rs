@@ -33,6 +33,8 @@ use crate::session::{OwnSession, Role, SignedWord};
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// Batches that the receiver has not accepted, at most: a few ahead of it are enough, and the walk waits beyond that.
+pub const MOST_UNACCEPTED: usize = 32;
 
 /// What opening told.
 #[derive(Clone, Debug)]
@@ -328,8 +330,7 @@ impl Driver {
                         return Ok(sent);
                     }
                 }
-                // A few batches ahead of the depot are enough; the walk waits beyond that.
-                Some(command) = self.commands.recv(), if self.unaccepted.len() < 32 => {
+                Some(command) = self.commands.recv(), if self.unaccepted.len() < MOST_UNACCEPTED => {
                     self.handle_command(open, command).await?;
                 }
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,

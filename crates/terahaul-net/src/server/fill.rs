@@ -99,7 +99,7 @@ pub trait Fill: Send + Sync {
     fn told_of_disk(&self, error: WireError) -> WireError {
         error
     }
-    /// What the client is to be told of what was appended or finished: taken once.
+    /// What the client is to be told of what was appended or finished: taken once, or again with a batch that is repeated.
     fn take_notes(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
@@ -115,6 +115,9 @@ pub(super) struct Asked {
     pub manifest: bool,
     /// What the manifest begins with, where nothing of it is stored.
     pub first: Option<Batch>,
+    /// It names the transfer, and so has declared what is stored. One that had lost the connection before it heard which it is has
+    /// declared nothing, and offers all of it anew.
+    pub returns: bool,
     pub client: Client,
     pub udp: UdpSide,
 }
@@ -139,7 +142,7 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
 
 async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     fill: F,
-    Asked { manifest, first, client, mut udp }: Asked,
+    Asked { manifest, first, returns, client, mut udp }: Asked,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
@@ -177,7 +180,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         finishing: false,
     };
     let converse = async {
-        open.begin(manifest, first).await?;
+        open.begin(manifest, returns, first).await?;
         reader.expect_words();
         let (ahead, heard) = mpsc::channel(AHEAD);
         tokio::select! {
@@ -274,10 +277,16 @@ struct Open<'a, F> {
 }
 
 impl<F: Fill> Open<'_, F> {
-    async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
+    async fn begin(
+        &mut self,
+        manifest: bool,
+        returns: bool,
+        first: Option<Batch>,
+    ) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
-        // The client knows them, or has lost the connection before it heard of them.
-        self.say_held(EntryIndex(u32::MAX)).await?;
+        if returns {
+            self.say_held(EntryIndex(u32::MAX)).await?;
+        }
         match first {
             Some(batch) => {
                 let looked = self.fill.look(batch).await?;

@@ -199,8 +199,8 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
         match open {
             Message::OpenSend(mut open) => {
                 let udp = udp(open.udp.clone(), Priority::Fair);
-                let asked =
-                    fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
+                let (manifest, first) = (open.want_manifest, open.first.take());
+                let asked = fill::Asked { manifest, first, returns: open.transfer.is_some(), client, udp };
                 let filling = service.open_send(&caller, open).await?;
                 fill::run(filling, asked, reader, messages, (sessions, peer)).await
             }
