@@ -62,8 +62,8 @@ struct State {
     unwanted: BTreeSet<EntryIndex>,
     wanted_bytes: ByteCount,
     room: Room,
-    /// Blocks before this one were looked at: whether an earlier run has left them.
-    looked_at: BlockNumber,
+    /// Blocks that an earlier run has made durable, and of which it is not known yet whether they are still here.
+    unseen: BlockSet,
     /// The last folder at the top, and whether the receiving folder has something of its name.
     top: Option<(Box<[u8]>, bool)>,
 }
@@ -81,7 +81,7 @@ impl Folder {
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
         let inbound = Arc::new(Inbound::start(Receiver::default(), sink.clone(), journal.clone())?);
         let earlier = journal.blocks();
-        let state = Mutex::default();
+        let state = Mutex::new(State { unseen: earlier.clone(), ..State::default() });
         Ok(Self { dir, sink, journal, inbound, filter, overwrite, output, entries, earlier, state })
     }
 
@@ -357,19 +357,20 @@ impl Folder {
         Failure::file("looked through", &self.dir, error)
     }
 
-    /// Which blocks an earlier run has left of those that the manifest holds whole by now. That run may have wanted other files.
+    /// Which blocks an earlier run has left of those that the manifest holds whole by now: all of these may come from now on. That run may
+    /// have wanted other files.
     fn restore(&self) -> Result<Vec<BlockRun>, Failure> {
-        if self.earlier.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut state = self.state();
         let shapes: Vec<_> = self.inbound.with(|receiver| {
             let layout = receiver.layout();
-            let end = layout.open_block().map_or(layout.block_count(), |open| u64::from(open.0));
-            let first = std::mem::replace(&mut state.looked_at, BlockNumber(end as u32));
-            let known = BlockRun { first, count: (end as u32).saturating_sub(first.0) };
-            let blocks = self.earlier.common_with(known).flat_map(BlockRun::blocks);
-            blocks.filter_map(|block| layout.shape(block)).collect()
+            let known = BlockRun { first: BlockNumber(0), count: layout.block_count() as u32 };
+            let blocks = state.unseen.common_with(known).flat_map(BlockRun::blocks);
+            // Large files' are behind the open one as well.
+            let whole = blocks.filter(|block| layout.open_block() != Some(*block));
+            whole.filter_map(|block| layout.shape(block)).collect()
+        });
+        shapes.iter().for_each(|shape| {
+            state.unseen.remove(shape.number);
         });
         drop(state);
         let restored = self.sink.restore(&self.journal, &shapes).map_err(|error| match error {
@@ -474,7 +475,9 @@ impl Destination for Folder {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{Hash, Mtime};
+    use std::io::IoSlice;
+
+    use terahaul_core::{BLOCK_SIZE, Hash, Mtime};
     use terahaul_wire::Cause;
 
     use super::*;
@@ -482,41 +485,78 @@ mod tests {
 
     const STAGING: &str = ".terahaul-4hqlid5ux4civg54m6z5h62rfm/of another";
 
-    /// What becomes of files of these names, once `failed` of them have failed at the sender: which are declined, and how many are
-    /// named at the end.
-    fn offer(names: &[&str], exclude: &[&str], failed: &[u32]) -> (Vec<EntryIndex>, u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let output = Output::new(GlobalArgs { json: false, quiet: true });
-        let staged = TreeSink::open(dir.path(), TransferId([1; 16]), Hash([2; 32])).unwrap();
+    fn folder(dir: &Path, entries: u32, exclude: &[&str]) -> Folder {
+        let staged = TreeSink::open(dir, TransferId([1; 16]), Hash([2; 32])).unwrap();
         let filter = Filter::new(&[], exclude).unwrap();
-        let count = names.len() as u32;
-        let folder =
-            Folder::new(dir.path().into(), staged, count, filter, Overwrite::Refuse, output.clone()).unwrap();
-        let gone = |&entry| Failed { entry, cause: Cause::Vanished, detail: String::new() };
-        folder.handle_failed(failed.iter().map(gone).collect());
-        let entry = |name: &&str| Entry {
+        let output = Output::new(GlobalArgs { json: false, quiet: true });
+        Folder::new(dir.into(), staged, entries, filter, Overwrite::Refuse, output).unwrap()
+    }
+
+    fn offer(folder: &Folder, first: u32, files: &[(&str, u64)]) -> Taken {
+        let entry = |&(name, size): &(&str, u64)| Entry {
             path: EntryPath::new(name.as_bytes()).unwrap(),
-            kind: EntryKind::File { size: ByteCount(7) },
+            kind: EntryKind::File { size: ByteCount(size) },
             mtime: Mtime::default(),
             mode: 0o644,
             extra: None,
         };
-        let entries = names.iter().map(entry).collect();
-        let batch = Batch { first: EntryIndex(0), entries, seal: true };
-        let Ok(Taken { declined, .. }) = folder.handle_entries(batch) else { panic!("it is refused") };
-        (declined, folder.name_failures(&output))
+        let entries: Vec<_> = files.iter().map(entry).collect();
+        // As the session does.
+        folder.inbound.with(|receiver| {
+            entries.iter().for_each(|entry| {
+                receiver.append(entry.file_size()).unwrap();
+            });
+        });
+        let batch = Batch { first: EntryIndex(first), entries, seal: false };
+        folder.handle_entries(batch).unwrap_or_else(|_| panic!("it is refused"))
+    }
+
+    /// What is declined of these files, once `failed` of them have failed at the sender, and how many are named at the end.
+    fn declined(names: &[&str], exclude: &[&str], failed: &[u32]) -> (Vec<EntryIndex>, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), names.len() as u32, exclude);
+        let gone = |&entry| Failed { entry, cause: Cause::Vanished, detail: String::new() };
+        folder.handle_failed(failed.iter().map(gone).collect());
+        let files: Vec<_> = names.iter().map(|name| (*name, 7)).collect();
+        let Taken { declined, .. } = offer(&folder, 0, &files);
+        (declined, folder.name_failures(&folder.output))
     }
 
     /// It was received in vain, by each run.
     #[test]
     fn what_the_folder_cannot_have_is_not_asked_for_and_named_once() {
-        assert_eq!(offer(&["a", STAGING], &[], &[]), (vec![EntryIndex(1)], 1));
-        assert_eq!(offer(&["a", STAGING], &[], &[1]), (vec![EntryIndex(1)], 1));
+        assert_eq!(declined(&["a", STAGING], &[], &[]), (vec![EntryIndex(1)], 1));
+        assert_eq!(declined(&["a", STAGING], &[], &[1]), (vec![EntryIndex(1)], 1));
     }
 
     /// No `--exclude` led to a run that ended well.
     #[test]
     fn what_the_folder_cannot_have_is_not_missed_where_it_is_excluded() {
-        assert_eq!(offer(&["a", STAGING], &["of another"], &[]), (vec![EntryIndex(1)], 0));
+        assert_eq!(declined(&["a", STAGING], &["of another"], &[]), (vec![EntryIndex(1)], 0));
+    }
+
+    /// A large file's blocks are behind that of small files which is still open, and are sent before it is closed. The record had them all
+    /// the while: what another interruption left of the file, with holes, was believed, and ended up as verified.
+    #[test]
+    fn of_blocks_behind_the_open_one_it_is_found_out_before_they_come_again_whether_they_are_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("a", 7), ("large", 2 * BLOCK_SIZE), ("other", BLOCK_SIZE)];
+        let large = BlockRun { first: BlockNumber(1), count: 2 };
+        let other = BlockRun { first: BlockNumber(3), count: 1 };
+        let first = folder(dir.path(), 3, &[]);
+        offer(&first, 0, &files);
+        for block in large.blocks().chain(other.blocks()) {
+            let mut arrival = first.inbound.begin(block, BLOCK_SIZE).unwrap();
+            arrival.write(&[IoSlice::new(&vec![1; BLOCK_SIZE as usize])]).unwrap();
+            arrival.finish(None).unwrap();
+        }
+        first.inbound.flush().unwrap();
+        drop(first);
+        std::fs::remove_file(staging_folder(dir.path(), TransferId([1; 16])).join("tree/large")).unwrap();
+        let second = folder(dir.path(), 3, &[]);
+        assert_eq!(second.earlier.runs().collect::<Vec<_>>(), [BlockRun { count: 3, ..large }]);
+        assert_eq!(offer(&second, 0, &files[..2]).durable, []);
+        assert_eq!(second.journal.blocks().runs().collect::<Vec<_>>(), [other], "the others are forgotten");
+        assert_eq!(offer(&second, 2, &files[2..]).durable, [other]);
     }
 }
