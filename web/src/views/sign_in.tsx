@@ -1,8 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import { Button } from "../ui/button";
+import { useFocusedHeading } from "../ui/heading";
 import { Notice } from "../ui/notice";
 import { hindered } from "./hindered";
 
@@ -14,7 +15,7 @@ interface SignInProps {
 
 /** By a one-time code in the address, or by a pasted token. */
 export function SignIn({ code, reason }: SignInProps) {
-  const heading = useRef<HTMLHeadingElement>(null);
+  const heading = useFocusedHeading();
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
   /** Why the code's answer is not here yet. */
@@ -42,7 +43,6 @@ export function SignIn({ code, reason }: SignInProps) {
   };
   useEffect(() => {
     document.title = "Sign in · Terahaul";
-    heading.current?.focus();
     const stop = new AbortController();
     if (code !== null) void signInBy(code, stop.signal);
     // Whoever signs in elsewhere in this browser is signed in here, too.

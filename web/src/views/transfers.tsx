@@ -57,7 +57,7 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
   useEffect(() => {
     if (transfers && unread && next !== null) void load(next);
   }, [transfers]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (focusNext.current !== null) document.getElementById(`transfer-${focusNext.current}`)?.querySelector("a")?.focus();
     focusNext.current = null;
   }, [transfers]);

@@ -146,9 +146,9 @@ test("what is more than a quota allows leaves nothing in the depot, and is still
   });
   await startSending(page, [join(folder, "many")], "too much");
   const alert = page.getByRole("alert");
-  await alert.getByText(/nothing was sent.*1\.5 MB more would pass/).waitFor({ timeout: 5000 });
+  await alert.getByText(/nothing was sent.*1\.5 MB more would pass/).waitFor();
   assert.equal(depot.transfers.size, 0);
-  await page.getByRole("button", { name: "Send 150 files, 1.50 kB" }).waitFor({ timeout: 5000 });
+  await page.getByRole("button", { name: "Send 150 files, 1.50 kB" }).waitFor();
   assert.equal(await page.getByLabel("Name").inputValue(), "too much");
 
   release();
@@ -157,7 +157,7 @@ test("what is more than a quota allows leaves nothing in the depot, and is still
   const answered = page.waitForResponse((response) => response.request().method() === "PUT");
   refused = async () => void (await (await answered).finished());
   await startSending(page, [join(folder, "large")]);
-  await alert.getByText(/^1\.5 MB more would pass/).waitFor({ timeout: 15_000 });
+  await alert.getByText(/^1\.5 MB more would pass/).waitFor();
   assert.equal(depot.transfers.size, 1);
   await page.getByRole("button", { name: "Try again" }).waitFor();
 });

@@ -36,7 +36,6 @@ for (let seed = SEED; seed < SEED + TRIALS; seed++) {
     await write(folder, files(seed, draw));
     const data = join(folder, "depot");
     let depot = await startReal(data);
-    const listen = new URL(depot.url).host;
     // The line keeps its address while depots come and go behind it.
     const line = await Line.to(depot, 25e6);
     const reached = { url: line.over(depot.url).replace(/\/$/, ""), token: depot.token };
@@ -55,9 +54,13 @@ for (let seed = SEED; seed < SEED + TRIALS; seed++) {
     const kills = ["tab", "depot", "tab and depot"][seed % 3]!;
     if (kills !== "depot") await crash(browser.page);
     if (kills !== "tab") {
-      await depot.stop();
+      const stopped = depot.stop();
+      // Somebody else may be given its port.
+      line.cut();
+      await stopped;
       await browser.page.waitForTimeout(draw() * 1500).catch(() => {});
-      depot = await startReal(data, listen);
+      depot = line.depot = await startReal(data);
+      line.mend();
     }
     const page = kills === "depot" ? browser.page : await resume(t, browser.context.newPage(), reached, folder);
     const link = await arrived(page, 120_000);

@@ -26,8 +26,8 @@ export async function startDepot(data: string): Promise<RunningDepot> {
 }
 
 /** Starts `terahaul serve`; its first line of output says where it is. */
-export async function startReal(data: string, listen = "127.0.0.1:0"): Promise<RunningDepot> {
-  const child: ChildProcess = spawn(binary, ["serve", "--json", "--data", data, "--listen", listen], { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, RUST_LOG: process.env["RUST_LOG"] ?? "error" } });
+export async function startReal(data: string): Promise<RunningDepot> {
+  const child: ChildProcess = spawn(binary, ["serve", "--json", "--data", data, "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, RUST_LOG: process.env["RUST_LOG"] ?? "error" } });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const lines = createInterface({ input: child.stdout! });
   const first = await new Promise<string>((resolve, reject) => {

@@ -40,7 +40,7 @@ async function isInView(element: Locator): Promise<void> {
   await element.page().waitForFunction((element) => {
     const { top, bottom } = element!.getBoundingClientRect();
     return top >= 0 && bottom <= innerHeight;
-  }, handle, { timeout: 5000 });
+  }, handle);
 }
 
 /** The name and text of the download that `action` begins. */
@@ -133,7 +133,7 @@ test("of what its sender is adding to no download is begun until that is finishe
   const alert = page.getByRole("alert");
   for (const link of [zip, inRow]) {
     await link.click();
-    await alert.getByText("It is being sent just now: download it when the sender has finished.").waitFor({ timeout: 5000 });
+    await alert.getByText("It is being sent just now: download it when the sender has finished.").waitFor();
   }
   assert.deepEqual(downloads, []);
   transfer.state = "complete";
@@ -178,13 +178,13 @@ test("whoever asks for the same download again is told what to do if it breaks o
   await downloaded(page, () => inRow.click());
   assert.equal(await told.count(), 0);
   await downloaded(page, () => inRow.click());
-  await told.waitFor({ timeout: 5000 });
+  await told.waitFor();
 
   await page.addInitScript(() => Reflect.deleteProperty(window, "showDirectoryPicker"));
   page.removeAllListeners("framenavigated");
   await page.reload();
   await zip.waitFor();
   for (let times = 0; times < 2; times++) await downloaded(page, () => inRow.click());
-  await page.getByRole("status").getByText("something in it may be damaged in the depot: ask the sender to send it again.").waitFor({ timeout: 5000 });
+  await page.getByRole("status").getByText("something in it may be damaged in the depot: ask the sender to send it again.").waitFor();
   assert.deepEqual(complaints, []);
 });

@@ -192,7 +192,7 @@ test("saving again where names differ in case only refuses the second name again
   await page.goto(await arrived(page));
   for (let run = 1; run <= 2; run++) {
     await page.getByRole("button", { name: "Save into a folder" }).click();
-    await page.getByText("2 files received and verified").waitFor({ timeout: 10_000 });
+    await page.getByText("2 files received and verified").waitFor();
     await page.getByText("This device cannot tell its name from that of both/A.txt.").waitFor();
     await page.getByRole("button", { name: "Close" }).click();
   }
@@ -313,10 +313,13 @@ test("pausing stops, resuming goes on, cancelling can keep what is there", async
   await page.waitForFunction(() => document.querySelectorAll("dd")[3]?.textContent === "0");
   const paused = await share(page);
   assert.ok(paused < 100);
+  // It is not through before it is cancelled.
+  void line.hold(4e6);
   await page.getByRole("button", { name: "Resume" }).click();
   await page.getByText("Sending", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
+  line.mend();
   await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await page.getByText("unfinished").waitFor();
 });
@@ -345,7 +348,7 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   const look = (name: string) => page.getByRole("link", { name, exact: true }).click();
   const until = new Date(Date.now() + 90 * 86_400_000).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
   await look("Send");
-  await page.locator(".done").getByText(`kept until ${until}`).waitFor({ timeout: 5000 });
+  await page.locator(".done").getByText(`kept until ${until}`).waitFor();
   await look("Transfers");
   await page.getByRole("button", { name: "Extend" }).click();
   await page.getByRole("dialog").waitFor();
@@ -364,7 +367,7 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Nothing here yet").waitFor();
   await look("Send");
-  await page.getByText("Drop files or whole folders here").waitFor({ timeout: 5000 });
+  await page.getByText("Drop files or whole folders here").waitFor();
   await other.page.goto(link);
   await other.page.getByText("This link does not work: it was not copied whole, or the transfer expired or was deleted").waitFor();
 });

@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import type { Locator, Page, Route } from "playwright-core";
 import { scratch, write } from "./files";
 import { depotInMemory } from "./in_memory";
-import { answerFolderPicker, arrived, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, isUnderWay, signIn, startSending } from "./steps";
 
 /** More than are seen at once, with the margins. */
 const COUNT = 40;
@@ -103,7 +103,7 @@ test("of a transfer a file is chosen by keys, and what follows the list is its d
 test("what takes itself away leaves the focus beside it", async (t) => {
   const { depot, page, files } = await setUp(t);
   for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
-  const reached = (what: string) => page.waitForFunction((what) => document.activeElement?.textContent === what, what, { timeout: 5000 });
+  const reached = (what: string) => page.waitForFunction((what) => document.activeElement?.textContent === what, what);
   await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByRole("button", { name: "Show more" }).click();
   await reached("transfer 9");
@@ -121,7 +121,7 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   await page.getByRole("dialog").getByRole("button", { name: "Extend" }).press("Enter");
   await extended.getByText("expires in").waitFor();
   await page.getByRole("dialog").waitFor({ state: "detached" });
-  await page.waitForFunction(() => document.activeElement?.textContent === "Extend", undefined, { timeout: 5000 });
+  await page.waitForFunction(() => document.activeElement?.textContent === "Extend");
   await page.keyboard.press("Enter");
   assert.equal(await page.getByRole("dialog").count(), 0, "there is no longer time");
 
@@ -137,10 +137,35 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   await page.getByRole("link", { name: "Send", exact: true }).click();
   await page.locator("input[data-pick=files]").setInputFiles(files);
   await startSending(page, []);
+  await isUnderWay(page);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await reached("Transfers");
+});
+
+test("the heading of a view takes the focus before anybody can, and not from what has it by then", async (t) => {
+  const { depot, page, files } = await setUp(t);
+  depot.onPut = () => true;
+  // What takes the focus as soon as it is there.
+  await page.evaluate(() => {
+    let last: HTMLElement | undefined;
+    new MutationObserver(() => {
+      const comes = [...document.querySelectorAll<HTMLElement>("button, #token")].find(({ id, textContent }) => id === "token" || textContent === "Pause");
+      if (comes !== last) comes?.focus();
+      last = comes;
+    }).observe(document.body, { childList: true, subtree: true });
+  });
+  // A view has its title after it was painted.
+  const titled = (like: string) => page.waitForFunction((like) => document.title.includes(like), like);
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  await startSending(page, [], "a set");
+  await titled("a set");
+  assert.equal(await focused(page), "Pause");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+  await titled("Sign in");
+  assert.equal(await focused(page), "Access token");
 });
 
 test("what was pressed keeps the focus while it is under way, and does nothing else meanwhile", async (t) => {
@@ -154,12 +179,12 @@ test("what was pressed keeps the focus while it is under way, and does nothing e
     const answer = (route: Route) => (route.request().method() === method ? void asked.push(route) : route.fallback());
     await page.route(path, answer);
     await button.press("Enter");
-    await page.waitForFunction(() => document.activeElement?.getAttribute("aria-disabled") === "true", undefined, { timeout: 5000 });
+    await page.waitForFunction(() => document.activeElement?.getAttribute("aria-disabled") === "true");
     assert.equal(await button.evaluate((element) => getComputedStyle(element).opacity), "0.5");
     await page.keyboard.press("Enter");
     while (asked.length === 0) await page.waitForTimeout(20);
     await asked[0]!.fulfill({ status: 403, json: { error: { code: "forbidden", message: "the token may not", retry: false } } });
-    await alert.getByText("The token may not.").waitFor({ timeout: 5000 });
+    await alert.getByText("The token may not.").waitFor();
     assert.equal(asked.length, 1);
     assert.equal(await button.evaluate((element) => element === document.activeElement), true);
     await page.unroute(path, answer);
@@ -215,5 +240,5 @@ test("saving into a folder and its end leave the focus beside what they take awa
   await page.getByText(saved).waitFor();
   assert.equal(await focused(page), saved);
   await page.getByRole("button", { name: "Close" }).click();
-  await page.waitForFunction(() => document.activeElement?.textContent === "a set", undefined, { timeout: 5000 });
+  await page.waitForFunction(() => document.activeElement?.textContent === "a set");
 });

@@ -31,7 +31,7 @@ test("a browser without WebAssembly is told so before anything is sent or saved,
   await signIn(page, depot);
   assert.equal(await page.evaluate(() => "WebAssembly" in window), false);
   const alert = page.getByRole("alert");
-  await alert.getByText(/WebAssembly.*Allow it for this site.*command line/).waitFor({ timeout: 5000 });
+  await alert.getByText(/WebAssembly.*Allow it for this site.*command line/).waitFor();
   assert.equal(await page.getByRole("button", { name: "Choose files" }).count(), 0);
 
   // What has all arrived needs no hash.
@@ -39,14 +39,14 @@ test("a browser without WebAssembly is told so before anything is sent or saved,
   open.entries.push({ ...FILE, entry: 0, path: "notes.txt", state: "pending" });
   open.blocks.set(0, Buffer.from("ten bytes."));
   await page.goto(`${depot.url}/#/resume/${open.id}`);
-  await alert.getByText(/WebAssembly.*command line/).waitFor({ timeout: 5000 });
+  await alert.getByText(/WebAssembly.*command line/).waitFor();
   await page.getByRole("button", { name: "Finish" }).click();
-  await page.getByText("Sent, stored and verified").waitFor({ timeout: 5000 });
+  await page.getByText("Sent, stored and verified").waitFor();
 
   await page.addInitScript(() => Object.assign(window, { showDirectoryPicker: () => Promise.reject(new Error("nobody is to be asked")) }));
   await page.goto(link);
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await alert.getByText(/WebAssembly.*Allow it for this site.*download the zip/).waitFor({ timeout: 5000 });
+  await alert.getByText(/WebAssembly.*Allow it for this site.*download the zip/).waitFor();
   assert.equal(await page.getByText("Stopped").count(), 0);
   assert.deepEqual(complaints, []);
 });
@@ -62,13 +62,13 @@ test("where WebAssembly turns out to be forbidden, that is said as files are cho
   await signIn(page, depot);
   await drop(page, [folder]);
   const alert = page.getByRole("alert");
-  await alert.getByText(/WebAssembly.*command line/).waitFor({ timeout: 5000 });
+  await alert.getByText(/WebAssembly.*command line/).waitFor();
   assert.equal(depot.transfers.size, 1);
 
   await page.addInitScript(() => Object.assign(window, { showDirectoryPicker: () => navigator.storage.getDirectory() }));
   await page.goto(link);
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await alert.getByText(/WebAssembly.*download the zip\. *$/).waitFor({ timeout: 5000 });
+  await alert.getByText(/WebAssembly.*download the zip\. *$/).waitFor();
 });
 
 test("what is sent before it is known that WebAssembly is forbidden is told so at once, and leaves nothing in the depot", async (t) => {
@@ -88,9 +88,9 @@ test("what is sent before it is known that WebAssembly is forbidden is told so a
   });
   await signIn(page, depot);
   await drop(page, [folder]);
-  const removed = page.waitForResponse((response) => response.request().method() === "DELETE" && response.ok(), { timeout: 15_000 });
+  const removed = page.waitForResponse((response) => response.request().method() === "DELETE" && response.ok());
   await page.getByRole("button", { name: /^Send / }).click();
-  await page.getByRole("alert").getByText(/WebAssembly.*command line/).waitFor({ timeout: 5000 });
+  await page.getByRole("alert").getByText(/WebAssembly.*command line/).waitFor();
   await removed;
   assert.equal(depot.transfers.size, 1);
 });
@@ -106,7 +106,7 @@ test("a browser that lets the page start no worker is told so as files are chose
   });
   await signInWithToken(page, depot);
   await drop(page, [folder]);
-  await page.getByRole("alert").getByText(/worker.*command line/).waitFor({ timeout: 5000 });
+  await page.getByRole("alert").getByText(/worker.*command line/).waitFor();
   assert.equal(depot.transfers.size, 1);
   assert.deepEqual(complaints, []);
 });

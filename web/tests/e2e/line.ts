@@ -19,7 +19,8 @@ export class Line {
   #handleCut = () => {};
 
   private constructor(
-    readonly depot: RunningDepot,
+    /** Another may come in its place. */
+    public depot: RunningDepot,
     /** Towards the depot; the other way is not held back. */
     readonly bytesPerSecond: number,
   ) {

@@ -52,9 +52,9 @@ test("whether somebody is signed in is asked again until the depot says so", asy
   let answers = false;
   await page.route("**/api/v1/session", (route) => (answers ? route.continue() : route.fulfill(busy("it is starting."))));
   await page.reload();
-  await page.getByText("The depot answers: it is starting. Trying again…").waitFor({ timeout: 5000 });
+  await page.getByText("The depot answers: it is starting. Trying again…").waitFor();
   answers = true;
-  await page.getByRole("heading", { name: "Send", exact: true }).waitFor({ timeout: 5000 });
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
 });
 
 test("a problem goes with what it was about: when somebody signs in, and with the view", async (t) => {
@@ -68,14 +68,14 @@ test("a problem goes with what it was about: when somebody signs in, and with th
   await alert.getByText("This is odd.").waitFor();
   await page.evaluate((hash) => (location.hash = hash), new URL(depot.page).hash);
   await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
-  assert.equal(await alert.count(), 0);
+  await alert.waitFor({ state: "hidden" });
 
   await page.route("**/api/v1/session", (route) => route.abort());
   await page.getByRole("button", { name: "Sign out" }).click();
   await alert.getByText("The depot cannot be reached. Check the network connection. You may be signed out all the same").waitFor();
   await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByText("Nothing here yet").waitFor();
-  assert.equal(await alert.count(), 0);
+  await alert.waitFor({ state: "hidden" });
 });
 
 test("an address that signs in does so when the network is back", async (t) => {
@@ -83,9 +83,9 @@ test("an address that signs in does so when the network is back", async (t) => {
   let reached = false;
   await page.route("**/api/v1/session", (route) => (reached ? route.continue() : route.abort()));
   await page.goto(depot.page);
-  await page.getByText("Connection lost. Trying again…").waitFor({ timeout: 5000 });
+  await page.getByText("Connection lost. Trying again…").waitFor();
   reached = true;
-  await page.getByRole("heading", { name: "Send", exact: true }).waitFor({ timeout: 5000 });
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
 });
 
 test("a link is opened, and its list read, when the network is back", async (t) => {
@@ -100,9 +100,9 @@ test("a link is opened, and its list read, when the network is back", async (t) 
     await page.route(path, (route) => (reached ? route.continue() : route.abort()));
     await page.goto("about:blank");
     await page.goto(link);
-    await page.getByText("Connection lost. Trying again…").waitFor({ timeout: 5000 });
+    await page.getByText("Connection lost. Trying again…").waitFor();
     reached = true;
-    await page.getByRole("heading", { name: "1 file" }).waitFor({ timeout: 5000 });
+    await page.getByRole("heading", { name: "1 file" }).waitFor();
     assert.equal(await page.getByText("Connection lost").count(), 0);
     await page.unroute(path);
   }
@@ -117,6 +117,6 @@ test("a link whose # was encoded on its way opens the transfer, and its secret g
   const link = await arrived(page);
   await page.context().clearCookies();
   await page.goto(`${link.replace("#", "%23")}&fp=abc`);
-  await page.getByRole("heading", { name: "set", exact: true }).waitFor({ timeout: 5000 });
+  await page.getByRole("heading", { name: "set", exact: true }).waitFor();
   assert.equal(page.url(), `${link}&fp=abc`);
 });

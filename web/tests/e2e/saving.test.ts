@@ -72,7 +72,7 @@ test("a folder that is gone ends the saving, and nothing more is fetched for it"
   });
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const alert = page.getByRole("alert");
-  await alert.getByText("The folder is gone: connect its drive again, or choose another.").waitFor({ timeout: 5000 });
+  await alert.getByText("The folder is gone: connect its drive again, or choose another.").waitFor();
   await alert.getByText("goes on from there").waitFor();
   await page.locator(".status", { hasText: "Stopped" }).waitFor();
   assert.equal(await page.getByText("not saved").count(), 0);
@@ -113,15 +113,15 @@ async function setUpTabs(t: TestContext, siloed = false) {
 
 test("of two tabs that save the same file the second is refused, and the first gets it", async (t) => {
   const { page, other, release } = await setUpTabs(t);
-  await other.getByText("set/movie: It cannot be written to: close it where it is open, then save again.").waitFor({ timeout: 5000 });
+  await other.getByText("set/movie: It cannot be written to: close it where it is open, then save again.").waitFor();
   assert.ok("set/movie" in (await savedListing(page)), "it is not taken away");
   release();
-  await page.getByText("1 file received and verified").waitFor({ timeout: 5000 });
+  await page.getByText("1 file received and verified").waitFor();
 });
 
 test("where a browser lets two tabs write to the same file, what one has saved outlives the other's end", async (t) => {
   const { page, other } = await setUpTabs(t, true);
-  await other.getByText("1 file received and verified").waitFor({ timeout: 5000 });
+  await other.getByText("1 file received and verified").waitFor();
   const { "set/movie": movie } = await savedListing(other);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByRole("button", { name: "Close" }).click();
@@ -135,6 +135,7 @@ test("a tab that saves while another sends leaves it its share of the browser's 
   await signIn(sending, { page: `${depot.url}/` });
   await startSending(sending, [folder], "the study");
   await sending.getByRole("heading", { name: "the study" }).waitFor();
+  await busyTabs(page, 1);
   const at = { once: 0, most: 0 };
   await page.route(/\/(bytes|files)\//, async (route) => {
     at.most = Math.max(at.most, ++at.once);
@@ -179,7 +180,7 @@ test("a file that cannot be made fails alone, and none of it is fetched", async 
   });
   const urls = asked(page);
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await page.getByText("4 files received and verified").waitFor({ timeout: 5000 });
+  await page.getByText("4 files received and verified").waitFor();
   await page.locator(".notice", { hasText: "1 item not saved" }).waitFor();
   assert.equal(urls.length, 4);
   assert.deepEqual(complaints, []);
@@ -195,7 +196,7 @@ test("why a file cannot be written is said in words for people, and not in the b
   });
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const failures = page.locator(".notice", { hasText: "3 items not saved" });
-  await failures.getByText("set/locked: It cannot be written to: close it where it is open, then save again.").waitFor({ timeout: 5000 });
+  await failures.getByText("set/locked: It cannot be written to: close it where it is open, then save again.").waitFor();
   await failures.getByText("set/setup.exe: The browser does not let such a file be saved here: download it.").waitFor();
   await failures.getByText("set/odd: This device could not write it: save again, or download it.").waitFor();
 });
@@ -208,7 +209,7 @@ test("a hash worker whose script does not arrive, as the network is lost, is sta
   await page.goto(link);
   const urls = asked(page);
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await page.getByText("5 files received and verified").waitFor({ timeout: 20_000 });
+  await page.getByText("5 files received and verified").waitFor();
   assert.ok(lost > 5, `${lost} loads`);
   assert.equal(new Set(urls).size, urls.length);
 });
@@ -223,7 +224,7 @@ test("saving is stopped, too, while the hash worker's script does not come", asy
   await page.getByText("Receiving and verifying").waitFor();
   while (held === 0) await page.waitForTimeout(20);
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.locator(".status", { hasText: "Stopped" }).waitFor({ timeout: 5000 });
+  await page.locator(".status", { hasText: "Stopped" }).waitFor();
 });
 
 const SMALL = { "set/one": 1000, "set/two": 2000 };
@@ -237,7 +238,7 @@ for (const [what, files] of Object.entries({ large: LARGE, small: SMALL })) {
     const urls = asked(page);
     await page.getByRole("button", { name: "Save into a folder" }).click();
     const alert = page.getByRole("alert");
-    await alert.getByText("The page cannot start what computes hashes: reload it.").waitFor({ timeout: 5000 });
+    await alert.getByText("The page cannot start what computes hashes: reload it.").waitFor();
     assert.equal(await page.getByText("not saved").count(), 0);
     assert.ok(urls.length <= 4, `${urls.length} requests`);
   });
@@ -269,15 +270,15 @@ test("whoever is not signed in any more is told that saving again goes on", asyn
   await page.route(/\/files\//, (route) => route.fulfill({ status: 401, json: { error: refused } }));
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const alert = page.getByRole("alert");
-  await alert.getByRole("link", { name: "sign in" }).waitFor({ timeout: 5000 });
-  await alert.getByText("goes on from there").waitFor({ timeout: 5000 });
+  await alert.getByRole("link", { name: "sign in" }).waitFor();
+  await alert.getByText("goes on from there").waitFor();
 });
 
 test("where the link's cookie has ended since it was opened, saving goes on all the same", async (t) => {
   const { page } = await setUp(t);
   await page.context().clearCookies();
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await page.getByText("5 files received and verified").waitFor({ timeout: 10_000 });
+  await page.getByText("5 files received and verified").waitFor();
 });
 
 test("where the browser keeps no cookie, a link and signing in say so", async (t) => {
@@ -286,14 +287,14 @@ test("where the browser keeps no cookie, a link and signing in say so", async (t
   depot.givesCookies = false;
   const alert = page.getByRole("alert");
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  await alert.getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
+  await alert.getByText("does not keep the depot's cookie").waitFor();
   await page.goto("about:blank");
   await page.goto(link);
-  await alert.getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
+  await alert.getByText("does not keep the depot's cookie").waitFor();
   await page.goto(`${depot.url}/`);
   await page.getByLabel("Access token").fill(depot.token);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.locator(".notice").getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
+  await page.locator(".notice").getByText("does not keep the depot's cookie").waitFor();
 });
 
 test("a transfer that is gone when it is saved is said to be, and nothing of it is offered any more", async (t) => {
@@ -327,13 +328,13 @@ for (const [who, status, body, said] of NOT_GONE) {
     const save = page.getByRole("button", { name: "Save into a folder" });
     await save.click();
     const alert = page.getByRole("alert");
-    await alert.getByText(said).waitFor({ timeout: 5000 });
+    await alert.getByText(said).waitFor();
     await alert.getByText("goes on from there").waitFor();
     assert.equal(await page.getByText("deleted").count(), 0);
     await page.getByRole("button", { name: "Close" }).click();
     await page.unroute(/\/files\//);
     await save.click();
-    await page.getByText("5 files received and verified").waitFor({ timeout: 10_000 });
+    await page.getByText("5 files received and verified").waitFor();
   });
 }
 
@@ -368,7 +369,9 @@ test("names of what failed are not read out: the first failure is said, and at t
   assert.equal(await page.locator(".notice li").count(), 5);
   assert.equal(await page.locator("[role=alert] li, [role=status] li").count(), 0);
   assert.equal(await page.getByRole("alert").count(), 0);
-  const said = await page.evaluate(() => (window as unknown as { said: string[] }).said);
+  const heard = () => page.evaluate(() => (window as unknown as { said: string[] }).said);
+  while (!(await heard()).includes("5 items not saved")) await page.waitForTimeout(20);
+  const said = await heard();
   const failures = said.filter((text) => text.includes("not saved"));
   assert.ok(failures.length <= 2 && failures.at(-1) === "5 items not saved", JSON.stringify(said));
 });

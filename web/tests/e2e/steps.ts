@@ -29,11 +29,18 @@ export async function startSending(page: Page, folders: string[], name?: string)
   await send.click();
 }
 
-/** Drops `folders`, presses send, and waits until about so many bytes are through: no more are, until the line is cut or mended. */
+/** Waits until the depot has taken what was begun: “Cancel” and “Sign out” do something else before. */
+export function isUnderWay(page: Page): Promise<void> {
+  return page.getByRole("button", { name: "Pause" }).waitFor();
+}
+
+/** Drops `folders`, presses send, and waits until about so many bytes are through, and the page shows it: no more are, until the line is cut or
+ * mended. */
 export async function sendPart(page: Page, line: Line, bytes: number, folders: string[], name?: string): Promise<void> {
   const reached = line.hold(bytes);
   await startSending(page, folders, name);
   await reached;
+  await isUnderWay(page);
 }
 
 /** Waits for the end and returns the link. */
@@ -56,7 +63,7 @@ export async function share(page: Page): Promise<number> {
 /** Waits until so many tabs share the browser's connections. */
 export async function busyTabs(page: Page, count: number): Promise<void> {
   const are = async (count: number) => (await navigator.locks.query()).held!.filter(({ name }) => name === "terahaul-busy").length === count;
-  await page.waitForFunction(are, count, { timeout: 5000 });
+  await page.waitForFunction(are, count);
 }
 
 /** Makes "Save into a folder" write into the browser's private file system instead of asking. */

@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
 import { onlyTransfer, sendElsewhere, setUp } from "./rig";
-import { arrived, busyTabs, sendPart, signIn, startSending } from "./steps";
+import { arrived, busyTabs, isUnderWay, sendPart, signIn, startSending } from "./steps";
 
 /** A tab that sends “the study”, and goes on with that, and another one that shows nothing yet. */
 async function besideASender(t: TestContext) {
@@ -15,6 +15,8 @@ async function besideASender(t: TestContext) {
   depot.onPut = () => true;
   await startSending(page, [folder], "the study");
   await page.getByRole("heading", { name: "the study" }).waitFor();
+  // Others see it from then on.
+  await busyTabs(page, 1);
   return { depot, page, folder, other: await page.context().newPage() };
 }
 
@@ -39,7 +41,7 @@ test("what another tab sends is not gone on with until that has ended, and then 
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   await elsewhere.waitFor({ state: "hidden" });
-  await other.getByText("not chosen").waitFor({ state: "hidden", timeout: 5000 });
+  await other.getByText("not chosen").waitFor({ state: "hidden" });
   assert.equal(await goOn.isDisabled(), false);
   await other.getByRole("link", { name: "Send", exact: true }).click();
   await other.getByText("“the study” is unfinished").waitFor();
@@ -67,6 +69,7 @@ test("what has arrived from elsewhere since it was looked at is not given up as 
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
   depot.onPut = () => true;
   await startSending(page, [folder]);
+  await isUnderWay(page);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   await page.getByRole("button", { name: "Resume" }).click();
@@ -171,13 +174,20 @@ test("a transfer that was deleted while it was sent is left without a question, 
   await question.waitFor();
   depot.transfers.clear();
   line.mend();
-  await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
+  const gone = page.getByText("There is no such transfer. It may have been deleted.");
+  await gone.waitFor();
   await question.waitFor({ state: "hidden" });
   // What was said before may still be there for a moment, and who cancels before it is said again is asked.
-  const refused = page.waitForResponse((response) => response.status() === 404);
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route(/\/transfers\//, async (route) => {
+    await answered;
+    await route.continue().catch(() => {});
+  });
   await page.getByRole("button", { name: "Try again" }).click();
-  await refused;
-  await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
+  await gone.waitFor({ state: "hidden" });
+  answer();
+  await gone.waitFor();
   assert.equal(await question.count(), 0);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByText("Nothing here yet.").waitFor();
@@ -200,6 +210,6 @@ for (const [what, act, said] of ELSEWHERE) {
     await sendPart(page, line, 10e6, [folder]);
     act(depot);
     line.mend();
-    await page.getByText(said).waitFor({ timeout: 10_000 });
+    await page.getByText(said).waitFor();
   });
 }

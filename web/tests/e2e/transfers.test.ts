@@ -62,9 +62,9 @@ test("how long a transfer is kept is told by the depot's clock, where this devic
   depot.create("the study", 7).entries.push({ ...ENTRY });
   await page.clock.setFixedTime(Date.now() + 40 * 86_400_000);
   await page.reload();
-  await page.getByText("“the study” is unfinished").waitFor({ timeout: 5000 });
+  await page.getByText("“the study” is unfinished").waitFor();
   await page.getByRole("link", { name: "Transfers" }).click();
-  await page.getByText("expires in 7 days").waitFor({ timeout: 5000 });
+  await page.getByText("expires in 7 days").waitFor();
   await page.getByRole("button", { name: "Extend" }).click();
   const until = new Date(Date.now() + 30 * 86_400_000).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
   assert.equal(await page.getByLabel("From today, keep it for").locator("option").first().textContent(), `30 days, until ${until}`);
@@ -76,7 +76,7 @@ test("a file that failed and came once more counts once, as its receipt has it",
   study.state = "complete";
   study.entries.push({ ...ENTRY, state: "failed", superseded: true }, { ...ENTRY, entry: 1, path: "b", state: "complete" }, { ...ENTRY, entry: 2, state: "complete" });
   await page.getByRole("link", { name: "Transfers" }).click();
-  await page.getByText("2 files, 20 B").waitFor({ timeout: 5000 });
+  await page.getByText("2 files, 20 B").waitFor();
 });
 
 test("when all that is listed has been deleted, the rest of the list comes", async (t) => {
@@ -89,9 +89,9 @@ test("when all that is listed has been deleted, the rest of the list comes", asy
     const card = page.locator(".transfer", { hasText: `study ${at}` });
     await card.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-    await card.waitFor({ state: "detached", timeout: 5000 });
+    await card.waitFor({ state: "detached" });
   }
-  await page.getByRole("heading", { name: "study 1" }).waitFor({ timeout: 5000 });
+  await page.getByRole("heading", { name: "study 1" }).waitFor();
   assert.deepEqual(await page.locator(".transfer h2").allInnerTexts(), ["study 2", "study 1"]);
   await page.waitForFunction(() => document.activeElement?.textContent === "study 2");
 });

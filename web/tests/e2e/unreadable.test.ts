@@ -9,7 +9,7 @@ import { openBrowser } from "./browser";
 import { startDepot } from "./depot";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
-import { arrived, sendPart, signIn, startSending } from "./steps";
+import { arrived, isUnderWay, sendPart, signIn, startSending } from "./steps";
 
 /** The small ones share a block, which comes last but for `z.raw`. */
 const FILES = { "set/a.raw": 40_000_000, "set/m/one": 100_000, "set/m/two": 200_000, "set/z.raw": 40_000_000 };
@@ -118,6 +118,7 @@ test("a file that changed between two visits and is sent as it is now is not sai
   const goingOn = line.hold(8e6);
   await page.getByRole("button", { name: /^Go on with/ }).click();
   await goingOn;
+  await isUnderWay(page);
   await page.getByRole("heading", { name: "4 files" }).waitFor();
   assert.equal(await page.locator(".row.failed").count(), 0);
   line.mend();

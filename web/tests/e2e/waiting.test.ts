@@ -120,10 +120,12 @@ test("nothing is asked while the tab is hidden, at once when it is shown, and ne
   asked.length = 0;
   finish("complete");
   await page.clock.fastForward(3_600_000);
-  await page.clock.fastForward(3_600_000);
+  // From there on it stands: nothing comes of waiting.
+  await page.clock.pauseAt(Date.now() + 2 * 3_600_000);
   assert.deepEqual(asked, []);
   await become(page, false);
-  await page.getByText(FINISHED).waitFor({ timeout: 1500 });
+  await page.getByText(FINISHED).waitFor();
+  await page.clock.resume();
   await page.getByRole("button", { name: "Save into a folder" }).and(page.locator(":enabled")).waitFor();
   await become(page, false);
   await page.clock.fastForward(3_600_000);
@@ -167,17 +169,18 @@ test("the row that keys are at stays where it is when others come before it", as
   await page.clock.fastForward(A_WHILE);
   await page.getByRole("heading", { name: "5 files" }).waitFor();
   await page.getByRole("treegrid").press("ArrowDown");
-  await page.getByLabel("Details").getByRole("heading", { name: "n", exact: true }).waitFor({ timeout: 3000 });
+  await page.getByLabel("Details").getByRole("heading", { name: "n", exact: true }).waitFor();
 });
 
 test("a connection that is lost while the page waits is said, and it goes on when the network is back", async (t) => {
   const { page, finish } = await setUpOpen(t, "a");
   await page.route(/\/open$/, (route) => route.abort());
-  await page.clock.fastForward(A_WHILE);
+  // From there on it stands: nothing comes of waiting.
+  await page.clock.pauseAt(Date.now() + A_WHILE);
   await page.getByText("Connection lost. Trying again…").waitFor();
   finish("complete");
   await page.unroute(/\/open$/);
   await page.evaluate(() => dispatchEvent(new Event("online")));
-  await page.getByText(FINISHED).waitFor({ timeout: 1500 });
+  await page.getByText(FINISHED).waitFor();
   assert.equal(await page.getByText("Connection lost").count(), 0);
 });

@@ -76,6 +76,8 @@ export class FakeDepot {
   onFinish = () => {};
   /** Answers to a `PUT` are given to this one. */
   delayed: ((answer: () => void) => void) | null = null;
+  /** This block is not taken before then. */
+  gate: { readonly block: number; readonly until: Promise<void> } | null = null;
   /** Finishes at once or not at all. */
   impatient = false;
   /** Keeps nothing: for measuring the page. */
@@ -319,6 +321,7 @@ export class FakeDepot {
       held.push(piece);
       bytes += piece.length;
       for (let next = blocks[answer.length]; next !== undefined && bytes >= space.length(next); next = blocks[answer.length]) {
+        if (next === this.gate?.block) await this.gate.until;
         const length = space.length(next);
         const all = held.length === 1 ? held[0]! : Buffer.concat(held);
         const content = all.subarray(0, length);
