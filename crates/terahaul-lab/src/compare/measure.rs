@@ -218,9 +218,10 @@ impl Measuring<'_> {
         let named = &self.plan.paths[at];
         tell(News::Path { name: &named.name });
         let path = Path::start(&named.spec)?;
+        // What is asked for may be set for the path's routes alone.
         let ask = || fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
-        let congestion_control = path.near().enter(ask).unwrap_or_default();
-        self.results.paths[at].congestion_control = congestion_control.trim().to_owned();
+        let usual = || path.near().enter(ask).unwrap_or_default().trim().to_owned();
+        self.results.paths[at].congestion_control = named.spec.cc.clone().unwrap_or_else(usual);
         let (data, settings) = (self.scratch.data(), self.scratch.settings());
         let rig =
             Rig { near: path.near(), far: path.far(), data: &data, settings: &settings, stop: self.stop };

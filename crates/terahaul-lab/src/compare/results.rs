@@ -301,7 +301,7 @@ impl Results {
             missed: add(|link| link.missed),
             failures: failures.collect(),
             cannot: last.is_some_and(|run| run.outcome == Outcome::Cannot),
-            links_kept: last.map_or(0, |run| run.links_kept),
+            links_kept: arrived.last().map_or(0, |run| run.links_kept),
             stolen: median(&good, |run| run.stolen).unwrap_or_default(),
         })
     }

@@ -4,14 +4,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::CompareError;
-use crate::work::remove_leftovers;
-
-const PREFIX: &str = "terahaul-lab-";
-
+use crate::work::HeldFolder;
 /// A folder of this run's own. Removed when dropped; what a crashed run has left is removed by the next.
 #[derive(Debug)]
 pub struct Scratch {
-    folder: PathBuf,
+    folder: HeldFolder,
 }
 
 impl Scratch {
@@ -22,14 +19,9 @@ impl Scratch {
         if !parent.to_str().is_some_and(|path| path.chars().all(plain)) {
             return Err(CompareError::OddScratch(parent));
         }
-        remove_leftovers(&parent, |name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         // Nobody else's to enter: a tree of the user's may be copied into it.
-        let folder = tempfile::Builder::new()
-            .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-            .tempdir_in(&parent)
-            .map_err(CompareError::file("created", &parent))?
-            .keep();
+        let folder =
+            HeldFolder::make(&parent, "terahaul-lab-").map_err(CompareError::file("created", &parent))?;
         let scratch = Self { folder };
         for folder in [scratch.data(), scratch.settings(), scratch.target()] {
             fs::create_dir_all(&folder).map_err(CompareError::file("created", &folder))?;
@@ -39,22 +31,22 @@ impl Scratch {
 
     /// All of it.
     pub fn root(&self) -> &Path {
-        &self.folder
+        &self.folder.path
     }
 
     /// What servers serve.
     pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.root().join("data")
     }
 
     /// Where files arrive. Below [`Self::data`].
     pub fn target(&self) -> PathBuf {
-        self.folder.join("data").join("target")
+        self.data().join("target")
     }
 
     /// Where peers keep their settings.
     pub fn settings(&self) -> PathBuf {
-        self.folder.join("settings")
+        self.root().join("settings")
     }
 
     /// Makes the target empty again.
@@ -66,14 +58,14 @@ impl Scratch {
 
     /// Returns when what was written there is on the disk, so that the next who syncs does not pay for it.
     pub fn settle(&self) -> Result<(), CompareError> {
-        let settle = || Ok(rustix::fs::syncfs(File::open(&self.folder)?)?);
-        settle().map_err(CompareError::file("synced", &self.folder))
+        let settle = || Ok(rustix::fs::syncfs(File::open(self.root())?)?);
+        settle().map_err(CompareError::file("synced", self.root()))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        crate::work::remove_all(&self.folder);
+        crate::work::remove_all(self.root());
     }
 }
 
@@ -94,8 +86,7 @@ mod tests {
     #[test]
     fn the_next_run_removes_what_a_killed_one_left() {
         let parent = tempfile::tempdir().unwrap();
-        // No process has the largest number.
-        let dead = parent.path().join(format!("{PREFIX}4294967295-x"));
+        let dead = parent.path().join("terahaul-lab-dead");
         let other = parent.path().join("mine");
         fs::create_dir_all(dead.join("data")).unwrap();
         fs::create_dir_all(&other).unwrap();

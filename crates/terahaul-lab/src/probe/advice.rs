@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limit::{loses_by_itself, loss, most_through, most_with_loss, queue};
+use super::limit::{loses_by_itself, loss, models_the_path, most_through, most_with_loss, queue};
 use super::text::{bits, bytes, milliseconds, percent, span};
 use super::{Buffer, Limit, Measurements, Transferred, find_limit};
 use crate::work::Direction;
@@ -238,9 +238,12 @@ impl Advice {
 
     fn channels_and_transport(&mut self, measured: &Measurements) {
         let rate = highest_rate(measured);
-        let tcp = measured.tcp.measured().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+        let tcp = &measured.tcp;
+        let ways = [(&tcp.up, Direction::Put), (&tcp.down, Direction::Get)];
+        let ways = ways.into_iter().filter_map(|(moved, way)| Some((moved.as_ref()?, way)));
+        let faster = ways.max_by(|(a, _), (b, _)| a.bytes_per_second.total_cmp(&b.bytes_per_second));
         let mut transport = transport(measured);
-        if let Some(one) = tcp.and_then(|tcp| one_connection(measured, tcp))
+        if let Some(one) = faster.and_then(|(moved, way)| one_connection(measured, moved, way))
             && one < MUCH_LESS * rate
         {
             transport += &format!(
@@ -349,13 +352,11 @@ fn larger(name: &str, buffer: Option<Buffer>) -> String {
     format!("net.ipv4.tcp_{name} = {least} {usual} {most}")
 }
 
-/// What one connection carries at the most under this kernel's own law, where that is known.
-fn one_connection(measured: &Measurements, moved: &Transferred) -> Option<f64> {
+/// What one connection carries at the most this way, by what this kernel gives it and by the law that is known of, if any is.
+fn one_connection(measured: &Measurements, moved: &Transferred, way: Direction) -> Option<f64> {
     let rtt = measured.rtt()?;
-    let through = most_through(measured.here.send_buffer?.most, 1, rtt);
-    // A route may have another law than the rest.
-    let law = moved.congestion_control.as_ref().unwrap_or(&measured.here.congestion_control);
-    let takes_loss_for_congestion = !law.starts_with("bbr") && !loses_by_itself(moved, rtt);
+    let through = most_through(measured.here.buffer(way)?.most, 1, rtt);
+    let takes_loss_for_congestion = !models_the_path(measured, moved) && !loses_by_itself(moved, rtt);
     let despite_loss = loss(moved, rtt)
         .filter(|loss| takes_loss_for_congestion && *loss > 1e-4)
         .map(|loss| most_with_loss(loss, 1, rtt));
@@ -428,6 +429,14 @@ mod tests {
         down.tcp.down = Some(Transferred { congestion_control: None, ..received });
         let advice = advise(&down);
         assert!(advice.recommendations.join("\n").contains("unless it does so already"), "{advice:?}");
+        // Nor is it this kernel's.
+        let text = |path: &Measurements| advise(path).recommendations.join("\n");
+        let alone = |path: &Measurements| {
+            text(path).split("would carry about ").nth(1).map(|text| text[..9].to_owned())
+        };
+        let cubic = alone(&down);
+        down.here.congestion_control = "bbr".into();
+        assert!(cubic.is_some() && alone(&down) == cubic, "{cubic:?}");
         assert_eq!((advice.sysctl_here, advice.sysctl_there), (vec![], vec![BBR.to_owned()]));
     }
 

@@ -121,16 +121,21 @@ pub(super) fn loses_by_itself(moved: &Transferred, rtt: f64) -> bool {
     moved.at_least || queue(moved, rtt).is_some()
 }
 
+/// Whether it is sent by a law that does, as far as is known here: of receiving, only the depot knows which it sends by.
+pub(super) fn models_the_path(measured: &Measurements, moved: &Transferred) -> bool {
+    // A route may have another law than the rest.
+    let law = moved.congestion_control.as_deref();
+    let law = law.or(moved.resent.map(|_| &*measured.here.congestion_control));
+    law.is_some_and(|law| law.starts_with("bbr"))
+}
+
 /// A law that models the path is not slowed by loss alone until there is much of it.
 fn loss_limits(measured: &Measurements, moved: &Transferred, rtt: f64) -> bool {
     if loses_by_itself(moved, rtt) {
         return false;
     }
     let Some(loss) = loss(moved, rtt).filter(|loss| *loss > SMALL_LOSS) else { return false };
-    // Of receiving, only the depot knows which law it sends by.
-    let law =
-        moved.congestion_control.as_deref().or(moved.resent.map(|_| &*measured.here.congestion_control));
-    if law.is_some_and(|law| law.starts_with("bbr")) {
+    if models_the_path(measured, moved) {
         return loss > MUCH_LOSS;
     }
     // Connections wait for their timers then, of which the formula knows nothing.

@@ -59,8 +59,9 @@ fn grids(results: &Results) -> Vec<Grid<'_>> {
         losses.sort_by(f64::total_cmp);
         losses.dedup();
         let first = paths[0];
-        let name =
-            format!("{}, MTU {}, {}", RateText(first.spec.rate), first.spec.mtu, first.congestion_control);
+        // In earlier results the other is what the system had, whatever was asked for.
+        let law = first.spec.cc.as_ref().unwrap_or(&first.congestion_control);
+        let name = format!("{}, MTU {}, {law}", RateText(first.spec.rate), first.spec.mtu);
         if rtts.len() > 1 && losses.len() > 1 && rtts.len() * losses.len() == paths.len() {
             grids.push(Grid { rtts, losses, paths, name });
         }

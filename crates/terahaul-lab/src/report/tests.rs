@@ -178,6 +178,19 @@ fn an_interrupted_comparison_says_so_and_hides_no_peer() {
     }
 }
 
+/// Of one that was cut nothing is known, and it was said of all that none had.
+#[test]
+fn how_many_links_arrived_is_of_a_run_that_arrived() {
+    let mut results = results();
+    results.works[0].links = 3;
+    results.runs.iter_mut().filter(|run| run.outcome == Outcome::Arrived).for_each(|run| run.links_kept = 3);
+    let cut = Run { outcome: Outcome::Cut, links_kept: 0, ..results.runs[1].clone() };
+    assert_eq!(results.runs[1].outcome, Outcome::Arrived);
+    results.runs.push(cut);
+    let page = markdown(&results);
+    assert!(!page.contains("symbolic links arrived"), "{page}");
+}
+
 #[test]
 fn a_depot_that_keeps_a_tree_as_one_object_is_said_to() {
     let mut results = results();

@@ -172,17 +172,6 @@ pub(crate) fn remove_all(path: &Path) {
     };
 }
 
-/// Removes what processes that have ended have left in `folder`: one that was killed cannot. `owner` reads out of a name whose
-/// it is.
-pub(crate) fn remove_leftovers(folder: &Path, owner: impl Fn(&str) -> Option<u32>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let owner = entry.file_name().to_str().and_then(&owner);
-        if owner.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            remove_all(&entry.path());
-        }
-    }
-}
-
 /// What the named files take in memory: whole pages, and one for the name and node.
 fn room_of(folder: &Path, names: &[PathBuf]) -> Result<u64, WorkError> {
     let room = |name| {

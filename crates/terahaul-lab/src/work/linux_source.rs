@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use super::{WorkError, remove_leftovers};
+use super::{HeldFolder, WorkError};
 use crate::peer::{kill, output_unless};
 
 const SOURCES: &str = "/usr/src";
 /// What a mode lets others than the owner write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Before the number of the process that unpacks.
-const PARTIAL: &str = ".partial-";
-
 /// The unpacked tree, in the user's cache; unpacks it where that was not done yet, unless `stop` becomes true.
 pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     let archive = newest_archive(Path::new(SOURCES))?;
@@ -22,14 +19,13 @@ pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
         archive.file_name().unwrap_or_default().to_string_lossy().trim_end_matches(".tar.xz").to_owned();
     let cache = cache_folder();
     make_own(&cache)?;
-    remove_leftovers(&cache, |name| name.rsplit_once(PARTIAL)?.1.parse().ok());
     let tree = cache.join(&name);
     if tree.is_dir() {
         return Ok(tree);
     }
     // Unpacked under another name first: a run that is stopped half-way leaves nothing that looks whole.
-    let partial = cache.join(format!("{name}{PARTIAL}{}", std::process::id()));
-    fs::create_dir_all(&partial).map_err(WorkError::file("created", &partial))?;
+    let held = HeldFolder::make(&cache, ".partial-").map_err(WorkError::file("created", &cache))?;
+    let partial = held.path.clone();
     let ran = Command::new("tar")
         .args(["--strip-components=1", "-xJf"])
         .arg(&archive)

@@ -5,6 +5,7 @@
 mod content;
 mod copied;
 mod error;
+mod held;
 mod inputs;
 mod linux_source;
 mod spec;
@@ -18,7 +19,8 @@ pub use inputs::Inputs;
 pub use linux_source::unpacked_source;
 pub use spec::{Direction, Kind, TreeOrigin, WorkSpec};
 
-pub(crate) use inputs::{listing, remove_all, remove_leftovers};
+pub(crate) use held::HeldFolder;
+pub(crate) use inputs::{listing, remove_all};
 
 /// Fails once the user wants to stop, between two pieces of what may take long.
 pub(crate) fn heed(stop: &AtomicBool) -> io::Result<()> {

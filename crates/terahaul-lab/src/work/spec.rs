@@ -220,28 +220,35 @@ impl FromStr for WorkSpec {
     }
 }
 
-/// As it is read.
+/// Of sizes, the largest first.
+const UNITS: [(&str, u64); 8] = [
+    ("TB", 1_000_000_000_000),
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("KiB", 1 << 10),
+    ("kB", 1000),
+    ("B", 1),
+];
+
+/// As it is read: works of different sizes have different names.
 fn written(size: ByteCount) -> String {
-    size.to_string().replace(".0 ", "").replace(' ', "")
+    // The unit in which it has three decimals at the most.
+    let fits = |(_, factor): &(&str, u64)| {
+        size.0 >= *factor && (u128::from(size.0) * 1000).is_multiple_of(u128::from(*factor))
+    };
+    let (unit, factor) = UNITS.into_iter().find(fits).unwrap_or(("B", 1));
+    format!("{}{unit}", size.0 as f64 / factor as f64)
 }
 
 /// A size with its unit, such as `256MB` or `4GiB`.
 fn parse_size(text: &str) -> Option<ByteCount> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);
-    let factor: f64 = match unit.to_ascii_lowercase().as_str() {
-        "b" => 1.0,
-        "kb" => 1e3,
-        "mb" => 1e6,
-        "gb" => 1e9,
-        "tb" => 1e12,
-        "kib" => f64::from(1 << 10),
-        "mib" => f64::from(1 << 20),
-        "gib" => f64::from(1 << 30),
-        _ => return None,
-    };
-    let bytes = number.parse::<f64>().ok()? * factor;
-    (1.0..9e15).contains(&bytes).then_some(ByteCount(bytes as u64))
+    let (_, factor) = UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    (1.0..9e15).contains(&bytes).then_some(ByteCount(bytes.round() as u64))
 }
 
 #[cfg(test)]
@@ -254,6 +261,9 @@ mod tests {
             "file:1GB",
             "file:256MB",
             "file:1.5GB",
+            "file:1GiB",
+            "file:1.025kB",
+            "file:123456.789kB",
             "tree",
             "tree:500",
             "tar",

@@ -25,6 +25,9 @@ use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
 use crate::settings::{Words, whole};
 
+/// Seconds for which what leaves a path is counted.
+const LONGEST: u64 = 36_000;
+
 /// After the flags of `lab compare`.
 pub const COMPARE: &str = "\
 Examples:
@@ -80,7 +83,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub cc: Vec<String>,
     /// Seconds after which a transfer is cut short and reported as a rate
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64>("seconds", 1..=u64::MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64>("seconds", 1..=LONGEST), allow_negative_numbers = true)]
     pub cut_after: u64,
     /// Folder for the files that are moved: in memory unless told otherwise
     #[arg(long, value_name = "DIR", default_value = "/dev/shm", value_hint = ValueHint::DirPath)]

@@ -200,6 +200,12 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let path = Path::start(&spec).map_err(|error| failure(&error))?;
     let mut servers = Servers::start(&path, &args.far)?;
     servers.wait_until_ready(&path, interrupt).await?;
+    // The command would not hear of what ended the wait for the servers.
+    if interrupt.is_set() {
+        drop(path);
+        servers.reap();
+        return Err(interrupted());
+    }
     path.restart_counters();
     let began = ProcessorTime::now();
     let mut command = tokio::process::Command::from(inside(&path, path.near(), program));
@@ -221,7 +227,7 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
         output.notice(counters.report(&spec) + &stolen_text(stolen));
     }
     if interrupt.is_set() {
-        return Err(Failure::new(Exit::Interrupted, "interrupted; nothing of the path is left"));
+        return Err(interrupted());
     }
     let code = status.map_or(1, code_of);
     let result = serde_json::json!({ "path": spec, "counters": counters, "stolen": stolen, "exit": code });
@@ -229,6 +235,10 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
     output.check()?;
     // The command's own code, which may be any; nothing is left that would have to be put in order.
     std::process::exit(code)
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "interrupted; nothing of the path is left")
 }
 
 /// Whether the command is somewhere that it would be looked for: otherwise nothing need be made to find that out.
@@ -312,7 +322,8 @@ impl Servers {
         while !self.0.is_empty() && begun.elapsed() < PATIENCE && !interrupt.is_set() {
             for (text, child) in &mut self.0 {
                 match child.try_wait() {
-                    Ok(Some(status)) if !status.success() => {
+                    // A terminal's Ctrl-C goes to them too.
+                    Ok(Some(status)) if !status.success() && !interrupt.is_why().await => {
                         let code = code_of(status);
                         let message = format!(
                             "'{text}' at the far end ended with code {code} before the command was run: try it by itself"
