@@ -21,7 +21,7 @@ use crate::api::Api;
 use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, printable_text};
 use crate::settings::{DepotSettings, Environment, LoginFile, Words, parse_size, parse_transport, whole};
 use report::{NotMeasured, Report};
 use target::Target;
@@ -114,8 +114,9 @@ const TCP: [&str; 2] = ["up", "down"];
 const UDP: [&str; 2] = ["udp_up", "udp_down"];
 
 impl Probe<'_> {
-    fn miss(&mut self, what: &'static str, why: impl Into<String>) {
-        self.not_measured.push(NotMeasured { what, why: why.into() });
+    fn miss(&mut self, what: &'static str, why: impl AsRef<str>) {
+        // They may be the depot's own words, and the report is printed as it is.
+        self.not_measured.push(NotMeasured { what, why: printable_text(why.as_ref()) });
     }
 
     fn miss_both(&mut self, why: &str) {
