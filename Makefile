@@ -23,9 +23,14 @@ DOCUMENTS = README.md CHANGELOG.md ARCHITECTURE.md LICENSE-APACHE LICENSE-MIT do
 
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
+# Programs are where they are looked for, wherever else the user has them built.
+override CARGO := CARGO_TARGET_DIR=target $(CARGO)
+unexport CARGO_BUILD_TARGET
 NODE_TEST = node --import tsx --test
 
 .DEFAULT_GOAL := help
+# What has to be there before stands before it in a list; cargo and node use all processors by themselves.
+.NOTPARALLEL:
 .PHONY: help serve build install install-files uninstall deb page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
         soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools tools-web tools-browser tools-headless
 
@@ -61,11 +66,11 @@ install: build install-files ## the program, its manual, documents and shell com
 # The same of a program that is built. Whoever installs may have a umask under which others could not read what they are to use.
 install-files: ## the same of what `make build` has built: needs no compiler, and so works with sudo
 	@install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin $(sort $(dir $(filter share/%,$(INSTALLED)))))
-	install -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/terahaul
-	umask 022 && $(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
-	umask 022 && $(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
-	umask 022 && $(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
-	umask 022 && $(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 "$(RELEASE)" $(DESTDIR)$(PREFIX)/bin/terahaul
+	umask 022 && "$(RELEASE)" completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
+	umask 022 && "$(RELEASE)" completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
+	umask 022 && "$(RELEASE)" completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
+	umask 022 && "$(RELEASE)" man $(DESTDIR)$(PREFIX)/share/man/man1
 	for document in $(DOCUMENTS); do install -D -m 644 $$document $(DESTDIR)$(PREFIX)/share/doc/terahaul/$$document || exit; done
 
 uninstall: ## take away what `make install` put there; a depot's data stays
@@ -95,10 +100,10 @@ test-page-units: tools-web
 # The development build is fast enough for a browser, and is here already after test-rust. Chromium without its windows is the same
 # engine, and takes half to two thirds of the time; `make soak` goes through all of it in the whole browser.
 test-browser: dev-binary tools-headless
-	cd web && CHROMIUM="$${CHROMIUM:-/usr/bin/chromium-headless-shell}" TERAHAUL=$(CURDIR)/$(DEV) $(NODE_TEST) --test-concurrency=2 tests/e2e/*.test.ts
+	cd web && CHROMIUM="$${CHROMIUM:-/usr/bin/chromium-headless-shell}" TERAHAUL="$(CURDIR)/$(DEV)" $(NODE_TEST) --test-concurrency=2 tests/e2e/*.test.ts
 
 test-api: dev-binary
-	TERAHAUL=$(CURDIR)/$(DEV) scripts/test-api.sh
+	TERAHAUL="$(CURDIR)/$(DEV)" scripts/test-api.sh
 
 soak: build tools-browser ## the long trials whole: crashes, hostile peers, a million files (hours)
 	@scripts/install-tools.sh curl unzip

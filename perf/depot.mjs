@@ -1,12 +1,13 @@
 // A depot and its clients, as a user runs them.
 import { mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { cpuOf, start, timed } from "./measure.mjs";
 
-export const BINARY = process.env.TERAHAUL ?? new URL("../target/release/terahaul", import.meta.url).pathname;
+export const BINARY = process.env.TERAHAUL ?? fileURLToPath(new URL("../target/release/terahaul", import.meta.url));
 
 /** What runs a server at the far end of an emulated path; where it is reached stands in `ready`. */
 export const farServer = (work, command) => `exec ${command} >${work}/ready 2>${work}/log`;
-export const farDepot = (work, binary = BINARY) => farServer(work, `${binary} serve --json --data ${work}/depot --listen 198.18.0.2:8750`);
+export const farDepot = (work, binary = BINARY) => farServer(work, `'${binary}' serve --json --data ${work}/depot --listen 198.18.0.2:8750`);
 
 export async function depot(work, extra = []) {
   const data = `${work}/depot`;
@@ -21,7 +22,7 @@ export async function depot(work, extra = []) {
 /** Runs a client command and adds what the depot spent on it. */
 export function client(depot, command) {
   const before = cpuOf(depot.child.pid);
-  const result = timed(`${BINARY} ${command}`, depot.env);
+  const result = timed(`'${BINARY}' ${command}`, depot.env);
   return { ...result, far: cpuOf(depot.child.pid) - before };
 }
 

@@ -20,6 +20,10 @@ mkdir -p "$root/target"
 exec 9>"$root/target/venv.lock"
 flock 9
 
+# Moved, or made for a Python that is gone, nothing in it runs any more.
+made_for() { echo "$venv, $(python3 --version 2>/dev/null)"; }
+[ "$(cat "$venv/.made-for" 2>/dev/null)" = "$(made_for)" ] || rm -rf "$venv"
+
 wanted=()
 for name in "$@"; do
     package=$name==$(version_of "$name")
@@ -29,6 +33,7 @@ done
 
 "$root/scripts/install-tools.sh" python3-venv
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+made_for >"$venv/.made-for"
 mkdir -p "$stamps"
 echo "installing ${wanted[*]} into target/venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check "${wanted[@]}" </dev/null

@@ -81,10 +81,17 @@ if [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; then
     printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
     chmod 755 "$policy"
 fi
-# The system itself may be installing just now.
-install() { apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >>"$log" 2>&1; }
+# The system itself may be installing just now, and apt-get waits by itself for one of its locks only.
+apt() {
+    local until=$((SECONDS + 300)) from
+    while from=$(($(wc -c <"$log") + 1)); ! apt-get "$@" </dev/null >>"$log" 2>&1; do
+        tail -c "+$from" "$log" | grep '^E: Could not get lock' >/dev/null && [ "$SECONDS" -lt "$until" ] || return 1
+        sleep 2
+    done
+}
+install() { apt install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}"; }
 # A fresh system has no package lists yet, and an old one has stale ones.
-if ! install && ! { apt-get update </dev/null >>"$log" 2>&1 && install; }; then
+if ! install && ! { apt update && install; }; then
     tail -20 "$log" >&2
     echo "apt-get could not install ${packages[*]}: see above, check the network, then run make again." >&2
     exit 1

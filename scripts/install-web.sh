@@ -15,5 +15,6 @@ mkdir -p ../target
 exec 9>../target/web.lock
 flock 9
 cmp -s package-lock.json node_modules/.installed-from 2>/dev/null && exit 0
-npm ci --no-audit --no-fund --loglevel=error </dev/null
+# What it is built with is wanted in any case (NODE_ENV=production leaves it out).
+npm ci --include=dev --include=optional --no-audit --no-fund --loglevel=error </dev/null
 cp package-lock.json node_modules/.installed-from

@@ -8,6 +8,8 @@ program=${TERAHAUL:-target/release/terahaul}
 
 scripts/install-tools.sh curl
 scripts/install-python.sh schemathesis
+# The depot is on this machine, whatever leads to others.
+export no_proxy=127.0.0.1 NO_PROXY=127.0.0.1
 work=$(mktemp -d)
 trap 'kill "$depot" 2>/dev/null || true; rm -rf "$work"' EXIT
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Installs a server, and another one that it needs, as a package does, after somebody else has installed one; fails where servers
-/// would be started.
+/// would be started, and as often as the lists are still locked.
 const APT_GET: &str = "#!/bin/sh
+[ -s $FAKES/locked ] && sed -i 1d $FAKES/locked && echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)' && exit 100
 [ -x /usr/sbin/policy-rc.d ] || exit 1
 printf 'postgresql.service enabled\\nrpcbind.socket enabled\\nssh.service enabled\\n' >> $FAKES/units
 printf 'Setting up rpcbind (1.2) ...\\nSetting up openssh-server (1:9.2) ...\\n'
@@ -63,6 +64,17 @@ fn servers_are_not_started_with_the_machine_whoever_brought_them() {
     assert!(disabled.contains("rpcbind.socket") && disabled.contains("ssh.service"), "{disabled}");
     assert!(!disabled.contains("cron") && !disabled.contains("postgresql"), "{disabled}");
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "", "what was there while it installed");
+}
+
+/// A machine that has just started updates its lists. It was said that the network was to be checked.
+#[test]
+fn what_else_installs_just_now_is_waited_for() {
+    let fakes = tempfile::tempdir().unwrap();
+    fs::write(fakes.path().join("locked"), "install\nupdate\n").unwrap();
+    let Some(ran) = install(fakes.path(), "true") else { return };
+    assert!(ran.status.success(), "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(said.trim(), "installing openssh-server");
 }
 
 #[test]
