@@ -31,6 +31,16 @@ fn spec(rate: &str, rtt_ms: u64) -> PathSpec {
     PathSpec::clean(rate.parse().unwrap(), Duration::from_millis(rtt_ms))
 }
 
+/// One of a few attempts takes less than `limit`. Where the machine stands still any of them may take more; on a path that is slow itself each
+/// does.
+fn assert_takes_less(limit: Duration, mut attempt: impl FnMut() -> Duration) {
+    let mut took = Vec::new();
+    while took.iter().all(|took| *took >= limit) {
+        assert!(took.len() < 5, "{took:?}");
+        took.push(attempt());
+    }
+}
+
 /// A listener at the far end and a connection to it from the near one.
 fn connect(path: &Path) -> (TcpStream, TcpStream) {
     let address = path.far().address();
@@ -63,44 +73,51 @@ fn a_round_trip_takes_what_the_path_says() {
     let far = path.far().enter(|| UdpSocket::bind((far_address, 0))).unwrap().unwrap();
     let near = path.near().enter(|| UdpSocket::bind((near_address, 0))).unwrap().unwrap();
     near.connect(far.local_addr().unwrap()).unwrap();
-    let mut times: Vec<Duration> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut buffer = [0; 8];
-            for _ in 0..50 {
-                let (len, from) = far.recv_from(&mut buffer).unwrap();
-                far.send_to(&buffer[..len], from).unwrap();
-            }
-        });
-        (0..50)
-            .map(|_| {
-                let begun = Instant::now();
-                near.send(b"question").unwrap();
-                near.recv(&mut [0; 8]).unwrap();
-                begun.elapsed()
-            })
-            .collect()
+    let measure = || -> Vec<Duration> {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = [0; 8];
+                for _ in 0..50 {
+                    let (len, from) = far.recv_from(&mut buffer).unwrap();
+                    far.send_to(&buffer[..len], from).unwrap();
+                }
+            });
+            (0..50)
+                .map(|_| {
+                    let begun = Instant::now();
+                    near.send(b"question").unwrap();
+                    near.recv(&mut [0; 8]).unwrap();
+                    begun.elapsed()
+                })
+                .collect()
+        })
+    };
+    assert_takes_less(spec.rtt + Duration::from_millis(5), || {
+        let mut times = measure();
+        times.sort_unstable();
+        // Arrivals are set back by the usual lateness of waking up, so a single one may be a little early.
+        assert!(times[0] > spec.rtt - Duration::from_millis(1), "{:?}", times[0]);
+        // The median.
+        times[25]
     });
-    times.sort_unstable();
-    let median = times[25];
-    // Arrivals are set back by the usual lateness of waking up, so a single one may be a little early.
-    assert!(times[0] > spec.rtt - Duration::from_millis(1), "{:?}", times[0]);
-    assert!(median < spec.rtt + Duration::from_millis(5), "{median:?}");
 }
 
 #[test]
 fn a_line_carries_its_rate_and_not_more() {
-    let Some(path) = start(&spec("100mbit", 10)) else { return };
     let content = bytes(20_000_000);
-    let (near, far) = connect(&path);
-    let (arrived, took) = send(near, far, &content);
-    assert!(arrived == content);
     let ideal = 20e6 * 1500.0 / 1448.0 / 12.5e6;
-    assert!(took.as_secs_f64() > ideal * 0.97, "{took:?}");
-    assert!(took.as_secs_f64() < ideal * 2.0, "{took:?}");
-    let counters = path.stop().near_to_far;
-    assert!(counters.delivered_bytes > 20_000_000);
-    // No sample is above what the line carries in a tenth of a second.
-    assert!(counters.samples.iter().all(|sample| *sample <= 1_252_000), "{:?}", counters.samples);
+    assert_takes_less(Duration::from_secs_f64(ideal * 2.0), || {
+        let Some(path) = start(&spec("100mbit", 10)) else { return Duration::ZERO };
+        let (near, far) = connect(&path);
+        let (arrived, took) = send(near, far, &content);
+        assert!(arrived == content);
+        assert!(took.as_secs_f64() > ideal * 0.97, "{took:?}");
+        let counters = path.stop().near_to_far;
+        assert!(counters.delivered_bytes > 20_000_000);
+        // No sample is above what the line carries in a tenth of a second.
+        assert!(counters.samples.iter().all(|sample| *sample <= 1_252_000), "{:?}", counters.samples);
+        took
+    });
 }
 
 #[test]
@@ -289,16 +306,21 @@ fn paths_side_by_side_each_carry_their_rate_for_an_address_of_their_own() {
         .iter()
         .map(|address| path.near().enter(|| UdpSocket::bind((*address, 0))).unwrap().unwrap())
         .collect();
-    let begun = Instant::now();
-    for _ in 0..PACKETS {
-        near.iter().for_each(|socket| assert_eq!(socket.send_to(&[0; 972], to).unwrap(), 972));
-    }
-    let mut from: Vec<_> = (0..2 * PACKETS).map(|_| far.recv_from(&mut [0; 1500]).unwrap().1).collect();
-    let took = begun.elapsed();
-    from.sort_unstable();
-    from.dedup();
-    assert_eq!(from.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>(), addresses);
-    assert!((Duration::from_millis(380)..Duration::from_millis(700)).contains(&took), "{took:?}");
+    let mut attempts = 0;
+    assert_takes_less(Duration::from_millis(700), || {
+        attempts += 1;
+        let begun = Instant::now();
+        for _ in 0..PACKETS {
+            near.iter().for_each(|socket| assert_eq!(socket.send_to(&[0; 972], to).unwrap(), 972));
+        }
+        let mut from: Vec<_> = (0..2 * PACKETS).map(|_| far.recv_from(&mut [0; 1500]).unwrap().1).collect();
+        let took = begun.elapsed();
+        from.sort_unstable();
+        from.dedup();
+        assert_eq!(from.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>(), addresses);
+        assert!(took >= Duration::from_millis(380), "{took:?}");
+        took
+    });
     // The way back is that of the address too.
     for socket in &near {
         far.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
@@ -306,5 +328,5 @@ fn paths_side_by_side_each_carry_their_rate_for_an_address_of_their_own() {
         assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 6);
     }
     let counters = path.counters();
-    assert_eq!((counters.near_to_far.delivered, counters.far_to_near.delivered), (100, 2));
+    assert_eq!((counters.near_to_far.delivered, counters.far_to_near.delivered), (attempts * 100, 2));
 }

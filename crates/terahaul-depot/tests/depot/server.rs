@@ -13,7 +13,7 @@ use crate::damage::damage;
 use crate::rig::{Rig, content};
 
 /// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves the depot on a port of its own, as long as what is returned beside its address is there.
 fn serve(rig: &Rig) -> (SocketAddr, watch::Sender<bool>) {

@@ -160,7 +160,7 @@ fn a_run_before_one_of_several_disks_is_mounted_ends_with_an_error_and_the_next_
 fn a_path_of_the_command_line_that_is_durable_may_be_removed_before_the_next_run() {
     let depot = Depot::start();
     write_random(&depot.path("a.bin"), 4 << 20, 1);
-    write_random(&depot.path("b.bin"), 24 << 20, 2);
+    write_random(&depot.path("b.bin"), 48 << 20, 2);
     let paths = ["a.bin", "b.bin"];
     let send = |more: &[&str]| depot.run(&[&["send", "--json"], more, &paths].concat());
     let slowly = ["--limit", "6MB", "--channels", "1"];
@@ -248,14 +248,14 @@ fn a_run_that_the_quota_refuses_leaves_the_link_and_the_receipt_as_they_are() {
 #[test]
 fn what_a_dry_run_says_to_be_present_is_of_files_that_are_as_they_were() {
     let depot = Depot::start();
-    write_random(&depot.path("src/a.bin"), 32 << 20, 1);
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
     interrupt_at(&depot, 8 << 20);
     let foretold = || {
         let done = depot.run(&["send", "src", "--dry-run", "--json"]).event("done");
         done["present_bytes"].as_u64().unwrap()
     };
-    assert!(((8 << 20)..(32 << 20)).contains(&foretold()));
-    write_random(&depot.path("src/a.bin"), 40 << 20, 2);
+    assert!(((8 << 20)..(64 << 20)).contains(&foretold()));
+    write_random(&depot.path("src/a.bin"), 72 << 20, 2);
     assert_eq!(foretold(), 0, "all of its old version goes");
 }
 

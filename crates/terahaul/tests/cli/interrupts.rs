@@ -18,7 +18,7 @@ fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
     let again = depot.run(&["send", "src", "--json"]);
     assert_eq!((again.code, &again.event("start")["resumed"]), (0, &true.into()));
     let link = again.event("done")["link"].as_str().unwrap().to_owned();
-    let receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB", "--json"]));
+    let receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "6MB", "--json"]));
     wait_until("it receives", || depot.path("dst").exists());
     send_signal(receiver.id(), "TERM");
     let ran = Ran::of_child(receiver);

@@ -22,7 +22,7 @@ fn a_killed_receiver_resumes_and_nothing_half_written_is_seen() {
     write_random(&depot.path("src/a.bin"), 64 << 20, 1);
     write_tree(&depot.path("src/tree"));
     let link = depot.send(&["src"]);
-    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB"]));
+    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "6MB"]));
     wait_for_journal(&depot.path("dst"));
     receiver.kill().unwrap();
     receiver.wait().unwrap();

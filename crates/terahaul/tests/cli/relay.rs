@@ -38,6 +38,8 @@ struct Shared {
     /// Datagrams that came from the client.
     came: AtomicU64,
     bytes: AtomicU64,
+    /// One of the depot's has reached the client.
+    has_answered: AtomicBool,
     /// Where datagrams came from.
     hosts: Mutex<BTreeSet<IpAddr>>,
     /// Where connections came from.
@@ -89,7 +91,8 @@ impl Relay {
         (Self { address, shared }, url)
     }
 
-    /// Has this happen when so many datagrams have come from the client.
+    /// Has this happen when so many datagrams have come from the client. Where that is any, it is not before the depot has answered: until
+    /// then, UDP is taken to be blocked from the start.
     pub fn set(&self, at: u64, fault: Fault) {
         self.shared.faults.lock().unwrap().push((at, fault));
     }
@@ -183,8 +186,10 @@ impl Shared {
     fn count(&self) {
         let came = self.came.fetch_add(1, Ordering::SeqCst) + 1;
         let mut faults = self.faults.lock().unwrap();
+        let has_answered = self.has_answered.load(Ordering::SeqCst);
         faults.retain(|(at, fault)| {
-            if came >= *at {
+            let happens = came >= *at && (*at == 0 || has_answered);
+            if happens {
                 let opened = self.opened.load(Ordering::SeqCst);
                 self.opened_by_fault.lock().unwrap().get_or_insert(opened);
                 match *fault {
@@ -205,7 +210,7 @@ impl Shared {
                     }
                 }
             }
-            came < *at
+            !happens
         });
     }
 
@@ -240,7 +245,8 @@ impl Shared {
                 let bound = shared.bindings.load(Ordering::SeqCst) == binding;
                 let filtered = shared.filtered_back.load(Ordering::SeqCst);
                 if bound && !filtered && shared.passes(&buffer[..len]) {
-                    let _ = down.send_to(&buffer[..len], client);
+                    let reaches = down.send_to(&buffer[..len], client).is_ok();
+                    shared.has_answered.fetch_or(reaches, Ordering::SeqCst);
                 }
             }
         });

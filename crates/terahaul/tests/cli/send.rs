@@ -132,9 +132,9 @@ fn of_two_sends_of_the_same_files_the_later_one_goes_on_and_the_earlier_one_says
         write_random(&depot.path("src/a.bin"), 60_000_000, 1);
         let send = ["send", "src", "--json", "--transport", transport];
         let mut slow = depot.command(&send);
-        slow.args(["--limit", "10MB"]);
+        slow.args(["--limit", "5MB"]);
         let earlier = spawn(slow);
-        depot.wait_for_durable(8_000_000);
+        depot.wait_for_durable(4_000_000);
         let later = depot.run(&send);
         assert_eq!(later.code, 0, "{}{}", later.stdout, later.stderr);
         let earlier = crate::rig::Ran::of_child(earlier);

@@ -57,7 +57,7 @@ fn both_addresses_carry_what_is_sent_and_what_is_received() {
 
 #[test]
 fn a_path_that_is_blocked_half_way_leaves_the_transfer_to_the_other() {
-    for done in there_and_back(&["--limit", "25MB"], &[(100, Fault::FilterChannel(1))]) {
+    for done in there_and_back(&["--limit", "25MB"], &[(50, Fault::FilterChannel(1))]) {
         assert_eq!(done["transport"], "udp");
         let [one, two] = carried(&done);
         assert!(one > two && one + two > 27.0, "{done}");

@@ -160,7 +160,7 @@ fn a_path_that_carries_only_shorter_datagrams_half_way_gets_shorter_ones() {
 
 #[test]
 fn a_client_whose_address_changes_goes_on() {
-    one_session_goes_on(&[], &[(40, Fault::Rebind), (200, Fault::Rebind)]);
+    one_session_goes_on(&[], &[(40, Fault::Rebind), (100, Fault::Rebind)]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn who_receives_from_a_depot_that_is_killed_and_started_again_gets_the_rest() {
     write_random(&depot.path("src/a.bin"), SIZE, 1);
     depot.send(&["src"]);
     let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
-    let flags = ["--transport", "udp", "--limit", "25MB", "--json"];
+    let flags = ["--transport", "udp", "--limit", "8MB", "--json"];
     let mut command = depot.command(&[&["receive", &id, "dst"], &flags[..]].concat());
     command.env("TERAHAUL_LOG", "info");
     let mut receiving = crate::rig::spawn(command);

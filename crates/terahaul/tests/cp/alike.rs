@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::resume::{wait_until_durable, wait_until_gone};
+use crate::resume::{LIMIT, SIZE, wait_until_durable, wait_until_gone};
 use crate::rig::{send_signal, spawn, wait_for, write_random};
 use crate::sshd::{Sshd, staging_folders};
 use crate::trees::{date, seen};
@@ -111,8 +111,8 @@ fn where_all_that_is_left_is_there_the_source_does_not_look_empty() {
     write_files(&ssh);
     let to = ssh.far("there/");
     ssh.copy(&["src", &to]);
-    write_random(&ssh.path("src/large"), 24 << 20, 1);
-    let mut running = spawn(ssh.command(&["--limit", "8MB", "src", &to]));
+    write_random(&ssh.path("src/large"), SIZE, 1);
+    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &to]));
     wait_until_durable(&ssh.path("there"));
     send_signal(running.id(), "INT");
     wait_for(&mut running);

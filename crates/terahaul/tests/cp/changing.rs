@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::resume::wait_until_staged;
-use crate::rig::{Ran, assert_same, spawn, write_random};
+use crate::rig::{Ran, assert_same, send_signal, spawn, write_random};
 use crate::sshd::{Sshd, staging_folders};
 
 /// Copies, and changes the source when it has been walked, while its last files have not been read.
@@ -13,11 +13,15 @@ fn copy_while(change: impl Fn(&Sshd)) -> (Sshd, Ran) {
     for number in 0..20 {
         write_random(&ssh.path(&format!("src/z/{number}")), 3000, number);
     }
-    let limited = ["-z", "no", "--limit", "8MB", "src", &ssh.far("there")];
+    // On one channel, so that it comes to them last.
+    let limited = ["-z", "no", "--channels", "1", "--limit", "8MB", "src", &ssh.far("there")];
     let running = spawn(ssh.command(&limited));
     // Not until some of it is durable: a busy disk is done with that when all has been read.
     wait_until_staged(&ssh.path("there"), "tree/src/a-large.bin", 1 << 20);
+    // However long the disk takes for the change, no more is read before it.
+    send_signal(running.id(), "STOP");
     change(&ssh);
+    send_signal(running.id(), "CONT");
     (ssh, Ran::of_child(running))
 }
 

@@ -8,12 +8,12 @@ use crate::rig::{assert_same, send_signal, spawn, wait_for, wait_until, write_ra
 use crate::sshd::{Sshd, staging_folders};
 use crate::trees::date;
 
-const SIZE: usize = 24 << 20;
+pub const SIZE: usize = 48 << 20;
 /// Small files beside it, in one block, which may be all that is durable when it is ended.
 const MANY: u64 = 400;
 const SMALL: usize = 3000;
-/// Slow enough that a copy of `SIZE` is still under way when it is ended.
-const LIMIT: &str = "8MB";
+/// Slow enough that a copy of `SIZE` is still under way when it is ended, also where the disk takes seconds to make its first block durable.
+pub const LIMIT: &str = "6MB";
 
 fn write_source(ssh: &Sshd) {
     write_random(&ssh.path("src/large.bin"), SIZE, 1);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::rig::{Ran, assert_same, write_random, write_tree};
 use crate::sshd::Sshd;
@@ -31,9 +32,12 @@ fn through_ssh_there_is_no_udp_and_whoever_insists_on_it_is_told() {
     assert!(ran.stderr.contains("--through-ssh"), "{}", ran.stderr);
 }
 
-/// Three ports in a row of which the outer two are somebody else's for `taken`, and the middle one is free for both.
-fn three_ports<T>(taken: impl Fn(u16) -> Option<T>) -> (u16, [T; 2]) {
-    let ports = (20_000..60_000).step_by(3).find_map(|port| {
+/// Three ports in a row of which the outer two are somebody else's for `taken`, and the middle one is free for both. Each test has others,
+/// and none that the system gives to whoever asks for any.
+pub fn three_ports<T>(taken: impl Fn(u16) -> Option<T>) -> (u16, [T; 2]) {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let next = std::iter::repeat_with(|| NEXT.fetch_add(3, Ordering::Relaxed));
+    let ports = next.take_while(|port| *port < 32_000).find_map(|port| {
         drop((
             TcpListener::bind(("127.0.0.1", port + 1)).ok()?,
             UdpSocket::bind(("127.0.0.1", port + 1)).ok()?,

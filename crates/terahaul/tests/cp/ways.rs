@@ -5,6 +5,7 @@ use std::net::TcpListener;
 
 use crate::rig::{Ran, assert_same, write_tree};
 use crate::sshd::{Sshd, staging_folders};
+use crate::udp::three_ports;
 
 #[test]
 fn a_folder_goes_there_and_comes_back_as_it_was() {
@@ -151,17 +152,11 @@ fn ports_that_are_only_roots_are_passed_over() {
 fn the_far_side_listens_within_the_range_that_it_is_given() {
     let ssh = Sshd::start();
     fs::write(ssh.path("a"), "aa").unwrap();
-    // Both ends of the range are taken, so only one port is left.
-    let middle = (20_000..60_000).step_by(3).find_map(|port| {
-        let below = TcpListener::bind(("127.0.0.1", port)).ok()?;
-        drop(TcpListener::bind(("127.0.0.1", port + 1)).ok()?);
-        Some((port, below, TcpListener::bind(("127.0.0.1", port + 2)).ok()?))
-    });
-    let (first, below, above) = middle.unwrap();
+    let (first, taken) = three_ports(|port| TcpListener::bind(("127.0.0.1", port)).ok());
     let done = ssh.copy(&["--ports", &format!("{first}-{}", first + 2), "a", &ssh.far("b")]);
     assert_eq!(done["way"], "direct");
     let ran = ssh.run(&["--json", "--ports", &format!("{first}-{first}"), "a", &ssh.far("c")]);
     assert_eq!(ran.event("done")["way"], "ssh");
     assert!(ran.event("notice")["message"].as_str().unwrap().contains("no free port"), "{}", ran.stdout);
-    drop((below, above));
+    drop(taken);
 }

@@ -8,7 +8,7 @@ use terahaul_wire::{ErrorCode, Message, OpenReceive, OpenSend};
 
 use super::assert_serves;
 use super::peer::{Peer, content, send_frame, value};
-use crate::rig::{Depot, wait_for_some, write_random};
+use crate::rig::{Depot, wait_for_some, wait_until, write_random};
 
 fn open_as(depot: &Depot, credential: &str, open: Message) -> ErrorCode {
     let mut peer = Peer::greet(depot, credential);
@@ -82,7 +82,7 @@ fn a_data_channel_needs_the_secret_of_a_session_that_lives() {
     drop(peer);
     // Over: the secret opens nothing any more.
     let (other, _) = Peer::open_send(&depot, "other");
-    assert!(is_cut(&mut other.channel(opened.secret, 5)), "a secret was used twice");
+    wait_until_cut(&mut other.channel(opened.secret, 5));
     assert_serves(&depot);
 }
 
@@ -105,17 +105,12 @@ fn is_hung_up(channel: &DataChannel) -> bool {
     }
 }
 
-/// Whether the depot hangs up: sooner or later writing fails.
-fn is_cut(channel: &mut terahaul_net::channel::SealedWriter<std::net::TcpStream>) -> bool {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
-    while std::time::Instant::now() < deadline {
-        // Nothing that a session would take for a violation: the start of a frame, over and over.
-        if send_frame(channel, 0, 1000, &[0; 1000], Hash::default()).is_err() {
-            return true;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    false
+/// Waits until the depot hangs up: sooner or later writing fails.
+fn wait_until_cut(channel: &mut terahaul_net::channel::SealedWriter<std::net::TcpStream>) {
+    // Nothing that a session would take for a violation: the start of a frame, over and over.
+    wait_until("a secret that is over is refused", || {
+        send_frame(channel, 0, 1000, &[0; 1000], Hash::default()).is_err()
+    });
 }
 
 #[test]
