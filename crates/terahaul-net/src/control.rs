@@ -1,5 +1,7 @@
 //! The control channel: messages over an asynchronous stream.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terahaul_wire::{Control, DecodeError, MAX_MESSAGE, Message, decode_message, message_len};
@@ -192,14 +194,18 @@ async fn in_time<T>(act: impl Future<Output = std::io::Result<T>>) -> Result<T, 
     Ok(tokio::time::timeout(DEAD_AFTER, act).await.map_err(|_| ControlError::Silent)??)
 }
 
-/// Writes whatever arrives on `messages` until its senders are gone, several messages to a packet; pings when idle.
+/// Writes whatever arrives on `messages` until its senders are gone, several messages to a packet; pings when idle, and counts these pings.
 pub async fn write_loop<W: AsyncWrite + Unpin>(
     mut writer: ControlWriter<W>,
     mut messages: tokio::sync::mpsc::Receiver<Message>,
+    idle_pings: Arc<AtomicU64>,
 ) -> Result<(), ControlError> {
     loop {
         match tokio::time::timeout(PING_AFTER, messages.recv()).await {
-            Err(_) => writer.queue(&Message::Ping),
+            Err(_) => {
+                idle_pings.fetch_add(1, Ordering::Relaxed);
+                writer.queue(&Message::Ping);
+            }
             Ok(None) => return writer.close().await,
             Ok(Some(message)) => {
                 writer.queue(&message);

@@ -8,6 +8,7 @@ pub mod channel;
 pub mod client;
 pub mod control;
 mod descriptors;
+mod echo;
 pub mod endpoint;
 pub mod failures;
 mod local;

@@ -265,7 +265,14 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
-    /// The receiver has refused a block, and was told of all failures so far before it gets another. `false` when that cannot go on.
+    /// Whether files in this block have failed, and the receiver may not have read that they have.
+    pub fn has_untold(&self, block: BlockNumber) -> bool {
+        let state = self.state();
+        let is_untold = |entry| state.failed.contains(&entry) && !state.told.contains(&entry);
+        state.layout.shape(block).is_some_and(|shape| shape.entries().any(is_untold))
+    }
+
+    /// The receiver has refused a block, and has read of all failures so far before it gets another. `false` when that cannot go on.
     pub fn handle_refusal(&self, block: BlockNumber, error: &WireError) -> bool {
         let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
         (keeps_another && self.handle_kept(block)) || self.handle_refused(block)
@@ -285,7 +292,7 @@ impl Outbound {
         has_failed
     }
 
-    /// The receiver wants a block again, and was told of all failures so far before it gets it. `false` when it was refused too
+    /// The receiver wants a block again, and has read of all failures so far before it gets it. `false` when it was refused too
     /// often for that to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
         let mut state = self.state();
@@ -417,7 +424,7 @@ impl Outbound {
     /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may
     /// not have heard of one of them. It is not to keep zeros that stand for a file before it knows that they do: whoever sends
     /// may be gone before that is said, and the next run would take the file for one that has arrived. So the value is none
-    /// that a block has, the block is refused, and by the time it goes again the control channel has told.
+    /// that a block has, the block is refused, and goes again once the receiver has read of them.
     pub fn value_to_send(&self, value: Hash, failures: &[EntryFailure]) -> Hash {
         let state = self.state();
         match failures.iter().all(|failure| state.told.contains(&failure.entry)) {

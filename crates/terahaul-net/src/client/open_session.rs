@@ -18,6 +18,7 @@ use super::paths::Paths;
 use super::second_opinion::until_lost;
 use super::send::Progress;
 use crate::control::{ControlError, write_loop};
+use crate::echo::{Echo, Read};
 use crate::session::{OwnSession, SessionEvent, close_and_wait};
 use crate::udp::{Secret, UDP, offer_again};
 
@@ -64,6 +65,8 @@ pub(crate) type Prepared = (OwnSession, UnboundedReceiver<SessionEvent>);
 pub(crate) struct OpenSession {
     /// Where what is said waits to be written.
     pub messages: mpsc::Sender<Message>,
+    /// What of it the other end has read.
+    pub echo: Echo,
     writing: JoinHandle<Result<(), ControlError>>,
     /// What becomes of its channels.
     pub events: ChannelEvents,
@@ -138,18 +141,30 @@ impl OpenSession {
         let (messages, outgoing) = mpsc::channel(QUEUED);
         let (failed, failed_opens) = mpsc::unbounded_channel();
         let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&data), ahead, failed };
-        let writing = tokio::spawn(write_loop(writer, outgoing));
+        let idle_pings = Arc::default();
+        let echo = Echo::new(Arc::clone(&idle_pings));
+        let writing = tokio::spawn(write_loop(writer, outgoing, idle_pings));
         let (heard, opinion) = (reader.heard(), client.clone());
         let lost = async move { until_lost(local, heard, || opinion.answers()).await };
         let events = ChannelEvents { session, failed_opens, lost: Mutex::new(Box::pin(lost)) };
         let hears_lost = hears_lost && !data.receives();
-        let open = Self { messages, writing, events, data, opener, ways, later, hears_lost, offered: None };
+        let open =
+            Self { messages, echo, writing, events, data, opener, ways, later, hears_lost, offered: None };
         Ok((open, reader))
     }
 
     /// Tells the other end. Waits while what was said before is not written.
     pub async fn say(&self, message: Message) -> Result<(), ClientError> {
         self.messages.send(message).await.map_err(|_| ClientError::Control(ControlError::Closed))
+    }
+
+    /// Asks whether the other end has read, and done, all that was said so far: `echo` tells.
+    pub async fn ask_if_read(&mut self) -> Result<Read, ClientError> {
+        let (pings, read) = self.echo.ask();
+        for _ in 0..pings {
+            self.say(Message::Ping).await?;
+        }
+        Ok(read)
     }
 
     /// Bytes over its data channels so far.

@@ -27,6 +27,7 @@ use super::open_session::{Asked, Line, OpenSession};
 use super::persistence::{Persistence, first_session};
 use super::send::{Progress, read_statement};
 use crate::channel::{Placement, SharedPace};
+use crate::echo::Read;
 use crate::session::{Keeping, OwnSession, Role, SignedWord, Telling, next_told};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -280,8 +281,8 @@ enum Doubt {
     None,
     /// A block was refused.
     Open,
-    /// What was said before the answer to a ping is awaited: so many answers.
-    Asked(u8),
+    /// What it had said by then is being asked for.
+    Asked(Read),
 }
 
 impl Driver {
@@ -403,14 +404,10 @@ impl Driver {
         // A block that was refused may have come again as its files have failed, and that be on its way on another connection: it was said before.
         match open.doubt {
             Doubt::None => {}
+            Doubt::Asked(read) if open.session.echo.is(read) => {}
             Doubt::Asked(_) => return Ok(None),
             Doubt::Open => {
-                // The first answer may be that to a ping of before, which was sent because nothing was said for long.
-                const PINGS: u8 = 2;
-                for _ in 0..PINGS {
-                    open.session.say(Message::Ping).await?;
-                }
-                open.doubt = Doubt::Asked(PINGS);
+                open.doubt = Doubt::Asked(open.session.ask_if_read().await?);
                 return Ok(None);
             }
         }
@@ -466,11 +463,7 @@ impl Driver {
             Message::AnswerUdp(answer) => open.session.handle_udp_answer(&self.channels, answer),
             Message::Ping => open.session.say(Message::Pong).await,
             Message::Pong => {
-                open.doubt = match open.doubt {
-                    Doubt::Asked(1) => Doubt::None,
-                    Doubt::Asked(answers) => Doubt::Asked(answers - 1),
-                    other => other,
-                };
+                open.session.echo.handle_pong();
                 Ok(())
             }
             other => Err(unexpected(other)),

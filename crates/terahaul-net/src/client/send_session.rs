@@ -28,6 +28,7 @@ use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use crate::channel::{
     Answer, Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression,
 };
+use crate::echo::Read;
 use crate::failures;
 use crate::session::{OwnSession, Role, SignedWord};
 
@@ -98,6 +99,8 @@ impl Supply {
 struct Open {
     session: OpenSession,
     finishing: bool,
+    /// Blocks that were refused, and that go again once the receiver has read what in them has failed.
+    refused: VecDeque<(Read, BlockNumber, WireError)>,
 }
 
 /// What is said again at the beginning of a session: of these batches each, and before it what has failed of the entries before it, whose
@@ -308,7 +311,7 @@ impl Driver {
         let prepared = self.prepared.take().unwrap_or_else(|| self.supply.session());
         let (session, mut reader) =
             OpenSession::begin(&self.client, &mut self.channels, connection, &opened, prepared)?;
-        let mut open = Open { session, finishing: false };
+        let mut open = Open { session, finishing: false, refused: VecDeque::new() };
         let result = self.converse(&mut open, &mut reader).await;
         open.session.end(&self.shared.line, result.is_ok()).await;
         result
@@ -407,6 +410,7 @@ impl Driver {
             && !open.finishing
             && self.unaccepted.is_empty()
             && self.outbound.is_sent()
+            && open.refused.is_empty()
             // Asked last: the last block that is sent may have told of failures, which go ahead of the end.
             && self.outbound_events.is_empty();
         if done {
@@ -458,10 +462,15 @@ impl Driver {
                 }
                 // Whatever was promised before, this block is wanted once more.
                 open.finishing = false;
-                if (!error.retry && error.code != ErrorCode::Conflict)
-                    || !self.outbound.handle_refusal(BlockNumber(block), &error)
-                {
+                if !error.retry && error.code != ErrorCode::Conflict {
                     return Err(ClientError::Depot(error));
+                }
+                let block = BlockNumber(block);
+                if self.outbound.has_untold(block) {
+                    let read = open.session.ask_if_read().await?;
+                    open.refused.push_back((read, block, error));
+                } else {
+                    self.handle_refusal(block, error)?;
                 }
             }
             Message::Failed(failed) if failed.iter().all(|failed| failed.entry < self.entries) => {
@@ -486,10 +495,21 @@ impl Driver {
                     listener(note);
                 }
             }
-            Message::Pong => {}
+            Message::Pong => {
+                open.session.echo.handle_pong();
+                while let Some((_, block, error)) =
+                    open.refused.pop_front_if(|(read, ..)| open.session.echo.is(*read))
+                {
+                    self.handle_refusal(block, error)?;
+                }
+            }
             other => return Err(unexpected(other)),
         }
         Ok(None)
+    }
+
+    fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), ClientError> {
+        if self.outbound.handle_refusal(block, &error) { Ok(()) } else { Err(ClientError::Depot(error)) }
     }
 
     async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {

@@ -11,6 +11,8 @@
 //! | either | `close` | the last words, once there is room |
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use terahaul_wire::{Message, WireError};
 use tokio::sync::{mpsc, watch};
@@ -24,6 +26,7 @@ const WAITING: usize = 64;
 /// Where a session's messages go.
 pub(super) struct Messages {
     queue: mpsc::Sender<Message>,
+    idle_pings: Arc<AtomicU64>,
     over: watch::Sender<Option<WireError>>,
 }
 
@@ -31,7 +34,12 @@ impl Messages {
     /// With what is to be written.
     pub fn new() -> (Self, mpsc::Receiver<Message>) {
         let (queue, outgoing) = mpsc::channel(WAITING);
-        (Self { queue, over: watch::Sender::new(None) }, outgoing)
+        (Self { queue, idle_pings: Arc::default(), over: watch::Sender::new(None) }, outgoing)
+    }
+
+    /// Pings that whoever writes sends because nothing is said: to be counted there.
+    pub fn idle_pings(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.idle_pings)
     }
 
     /// A message for the client.

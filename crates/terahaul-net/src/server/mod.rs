@@ -164,7 +164,7 @@ pub async fn run_control<V, S>(
     let (read, write) = tokio::io::split(stream);
     let mut reader = ControlReader::new(read);
     let (messages, outgoing) = Messages::new();
-    let mut writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
+    let mut writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing, messages.idle_pings()));
     let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
     let refused = result.err().and_then(|error| {
         tracing::info!(%peer, "a session ended: {error}");

@@ -1,5 +1,6 @@
 //! A client receives: the manifest goes out, then the blocks that it accepts and lacks.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
+use crate::echo::{Echo, Read};
 use crate::failures;
 use crate::session::{Role, Session, SessionEvent, Sessions, SignedWord};
 use crate::udp::UDP;
@@ -99,6 +101,8 @@ pub(super) async fn run<S: Serve, R: AsyncRead + Send + Unpin>(
         declared: EntryIndex(0),
         accepted: EntryIndex(0),
         messages,
+        echo: Echo::new(messages.idle_pings()),
+        refused: VecDeque::new(),
         session: Arc::clone(guard.session()),
         udp,
         queue_events,
@@ -129,6 +133,9 @@ struct Serving<'a, S: Serve> {
     declared: EntryIndex,
     accepted: EntryIndex,
     messages: &'a Messages,
+    echo: Echo,
+    /// Blocks that were refused, and that go again once the client has read what in them has failed.
+    refused: VecDeque<(Read, BlockNumber, WireError)>,
     session: Arc<Session>,
     udp: UdpSide,
     queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
@@ -243,8 +250,12 @@ impl<S: Serve> Serving<'_, S> {
                 while let Ok(event) = self.queue_events.try_recv() {
                     self.handle_outbound(event).await?;
                 }
-                if !self.queue.handle_refusal(BlockNumber(block), &error) {
-                    return Err(error.into());
+                let block = BlockNumber(block);
+                if self.queue.has_untold(block) {
+                    let read = self.ask_if_read().await?;
+                    self.refused.push_back((read, block, error));
+                } else {
+                    self.handle_refusal(block, error)?;
                 }
             }
             Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
@@ -257,9 +268,29 @@ impl<S: Serve> Serving<'_, S> {
                 return Ok(true);
             }
             Message::Ping => self.messages.say(Message::Pong).await?,
-            Message::Pong => {}
+            Message::Pong => {
+                self.echo.handle_pong();
+                while let Some((_, block, error)) =
+                    self.refused.pop_front_if(|(read, ..)| self.echo.is(*read))
+                {
+                    self.handle_refusal(block, error)?;
+                }
+            }
             _ => return Err(out_of_turn()),
         }
         Ok(false)
+    }
+
+    /// Asks whether the client has read, and done, all that was said so far: `echo` tells.
+    async fn ask_if_read(&mut self) -> Result<Read, SessionError> {
+        let (pings, read) = self.echo.ask();
+        for _ in 0..pings {
+            self.messages.say(Message::Ping).await?;
+        }
+        Ok(read)
+    }
+
+    fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), SessionError> {
+        if self.queue.handle_refusal(block, &error) { Ok(()) } else { Err(error.into()) }
     }
 }

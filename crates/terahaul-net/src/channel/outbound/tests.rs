@@ -1,3 +1,4 @@
+use terahaul_core::FailureCause;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -81,6 +82,23 @@ fn what_is_durable_is_waited_for_no_more() {
     some.handle_durable(&[run(1, 1)]);
     some.handle_guessed(Guessed::default()).unwrap();
     assert_eq!(blocks(&some), 2, "the last guess was of one that is there");
+}
+
+/// A receiver that kept it before it had read that zeros stand for a file would have them for that file, should the sender end there.
+#[test]
+fn a_refused_block_with_what_has_failed_waits_until_the_receiver_has_read_of_that() {
+    let outbound = declared(Placement::Declared, &[(3, true)]);
+    outbound.handle_accepted(3).unwrap();
+    let Some(Next::Block(shape)) = outbound.poll_next(ChannelId(0)) else { panic!("one may be sent") };
+    let entry = shape.entries().next().unwrap();
+    let failed = EntryFailure { entry, cause: FailureCause::Unreadable, detail: String::new() };
+    assert_eq!(outbound.value_to_send(Hash([1; 32]), std::slice::from_ref(&failed)), NO_VALUE);
+    assert!(!outbound.has_untold(shape.number));
+    outbound.handle_sent(&shape, None, vec![failed.clone()]);
+    assert!(outbound.has_untold(shape.number));
+    assert!(outbound.handle_refused(shape.number));
+    assert!(!outbound.has_untold(shape.number));
+    assert_eq!(outbound.value_to_send(Hash([1; 32]), &[failed]), Hash([1; 32]));
 }
 
 /// One message can name more blocks than a thread walks in a minute.
