@@ -82,6 +82,8 @@ struct Signals {
 impl Signals {
     /// What runs the listener, and what it listens for.
     fn listen() -> io::Result<(tokio::runtime::Runtime, Self)> {
+        // Where it cannot have such a pair, the runtime panics.
+        drop(std::os::unix::net::UnixStream::pair()?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let signals = {
             let _within = runtime.enter();

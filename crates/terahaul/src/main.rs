@@ -96,11 +96,9 @@ fn start_runtime(output: &Output) -> Result<Runtime, Failure> {
         std::process::exit(failure.exit.number().into());
     }));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    panic::set_hook(usual);
     // What may block is done on further ones, and there has to be one at least.
-    let another = std::thread::Builder::new().spawn(|| ()).map_err(|error| without_threads(&error))?;
-    // It does nothing that could fail.
-    let _ = another.join();
+    let runtime = runtime.inspect(|runtime| _ = runtime.block_on(runtime.spawn_blocking(|| ())));
+    panic::set_hook(usual);
     runtime.map_err(unstarted)
 }
 
