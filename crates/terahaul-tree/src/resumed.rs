@@ -82,8 +82,9 @@ impl TreeSink {
         };
         let is_staged = matches!(self.look_at_staged(index)?, Staged::There { .. });
         let moved = !is_staged && self.is_in_place(&entry)?;
-        if moved && let Some(mark) = self.manifest_mut().marks.get_mut(index.0 as usize) {
-            mark.moved = true;
+        // Its user may have removed it since it was looked at before.
+        if let Some(mark) = self.manifest_mut().marks.get_mut(index.0 as usize) {
+            mark.moved = moved;
         }
         Ok(moved)
     }

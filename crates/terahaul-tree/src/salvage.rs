@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Stat};
-use terahaul_core::{Entry, EntryIndex, EntryKind, Mtime};
+use terahaul_core::{BLOCK_SIZE, Entry, EntryIndex, EntryKind, Mtime};
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
@@ -64,9 +64,13 @@ impl TreeSink {
         let EntryKind::File { size } = entry.kind else { return None };
         let is_file = is_file(staged) && staged.st_nlink == 1;
         let pieces = journal.pieces(entry)?;
-        let fits = match pieces {
+        let fits = match &pieces {
             Pieces::Whole => size_of_file(staged) == size.0 && self.has_time(entry, mtime_of(staged)),
-            Pieces::Some(_) => size_of_file(staged) <= size.0,
+            // One that was begun anew just before its end is too short for what is recorded.
+            Pieces::Some(pieces) => {
+                let last = pieces.last_key_value().map_or(0, |(last, _)| u64::from(*last) + 1);
+                ((last * BLOCK_SIZE).min(size.0)..=size.0).contains(&size_of_file(staged))
+            }
         };
         (is_file && fits).then_some(pieces)
     }

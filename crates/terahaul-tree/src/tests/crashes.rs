@@ -7,7 +7,7 @@ use terahaul_store::Inbound;
 
 use crate::decision::Rules;
 use crate::fault::crash_after;
-use crate::{Copying, Existing, FileJournal, Keep, Pieces};
+use crate::{Copying, Existing, FileJournal, Keep, Pieces, PublishError};
 
 /// Files, folders and links of every kind, and a receiving folder that has some of them already.
 fn plant_both(from: &Path, to: &Path) {
@@ -300,17 +300,41 @@ fn a_run_that_wants_less_than_the_interrupted_one_before_places_no_more() {
     );
 }
 
+/// Removes what has got its name.
+fn remove_all_sent(to: &Path) {
+    for (path, _) in snapshot(to).iter().filter(|(_, seen)| seen.content != Content::Folder) {
+        if !path.ends_with(b"mine") && !path.ends_with(b"other") {
+            fs::remove_file(bytes_path(to, path)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_an_interrupted_run_has_placed_and_its_user_has_removed_comes_once_more() {
     after_each_interruption(
         |_| true,
         |sender, from, to| {
-            for (path, _) in snapshot(to).iter().filter(|(_, seen)| seen.content != Content::Folder) {
-                if !path.ends_with(b"mine") && !path.ends_with(b"other") {
-                    fs::remove_file(bytes_path(to, path)).unwrap();
-                }
-            }
+            remove_all_sent(to);
             run(sender, to, |_| true, None);
+            assert_arrived(from, to);
+        },
+    );
+}
+
+/// It was called received and verified, and was nowhere.
+#[test]
+fn what_its_user_removes_while_the_next_run_receives_the_rest_is_said_to_be_missing_and_comes_once_more() {
+    after_each_interruption(
+        |_| true,
+        |sender, from, to| {
+            let (sink, journal) = receiver(to, &sender.entries());
+            deliver(sender, &sink, &journal, &in_order(sender));
+            remove_all_sent(to);
+            if let Err(error) = sink.publish(Overwrite::Refuse) {
+                assert!(matches!(error, PublishError::Incomplete { .. }), "{error}");
+                drop((sink, journal));
+                run(sender, to, |_| true, None);
+            }
             assert_arrived(from, to);
         },
     );
@@ -425,6 +449,28 @@ fn a_copy_onto_a_file_system_that_folds_names_goes_on_where_it_was() {
     assert!(!staging(to).exists());
 }
 
+/// The file in which a copy has staged what there is only one of.
+fn staged_again(to: &Path) -> std::path::PathBuf {
+    fs::read_dir(staging(to).join("again")).unwrap().next().unwrap().unwrap().path()
+}
+
+/// One that was begun anew just before its end would have been taken for all that was recorded, and got its name with holes.
+#[test]
+fn a_staged_file_that_is_shorter_than_what_is_recorded_of_it_comes_once_more() {
+    for len in [0, BLOCK_SIZE - 1, BLOCK_SIZE] {
+        let dir = tempfile::tempdir().unwrap();
+        let large = [file_entry(b"large", 2 * BLOCK_SIZE + 3)];
+        let first = Folding::open(dir.path());
+        assert_eq!(first.take(&large), [None]);
+        first.arrive(0, &vec![7; BLOCK_SIZE as usize]);
+        first.inbound.close();
+        drop(first);
+        fs::File::options().write(true).open(staged_again(dir.path())).unwrap().set_len(len).unwrap();
+        let found = Folding::open(dir.path()).take(&large);
+        assert_eq!(found[0].is_some(), len == BLOCK_SIZE, "{len}: {found:?}");
+    }
+}
+
 /// Every other file was thrown away and sent again.
 #[test]
 fn what_was_staged_on_fat_is_known_by_its_even_second() {
@@ -437,7 +483,7 @@ fn what_was_staged_on_fat_is_known_by_its_even_second() {
         first.arrive(0, b"small");
         first.inbound.close();
         drop(first);
-        let again = fs::read_dir(staging(dir.path()).join("again")).unwrap().next().unwrap().unwrap().path();
+        let again = staged_again(dir.path());
         let cut = crate::sink::times(Mtime { seconds: 1_600_000_000, nanos: 0 });
         rustix::fs::utimensat(rustix::fs::CWD, &again, &cut, rustix::fs::AtFlags::empty()).unwrap();
         let found = Folding::open_on(dir.path(), even_seconds).take(&[entry]);
