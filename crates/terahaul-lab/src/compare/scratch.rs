@@ -89,6 +89,7 @@ mod tests {
         let dead = parent.path().join("terahaul-lab-dead");
         let other = parent.path().join("mine");
         fs::create_dir_all(dead.join("data")).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
         fs::create_dir_all(&other).unwrap();
         let first = Scratch::make(parent.path()).unwrap();
         let second = Scratch::make(parent.path()).unwrap();

@@ -25,7 +25,8 @@ pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     }
     // Unpacked under another name first: a run that is stopped half-way leaves nothing that looks whole.
     let held = HeldFolder::make(&cache, ".partial-").map_err(WorkError::file("created", &cache))?;
-    let partial = held.path.clone();
+    let partial = held.path.join("tree");
+    fs::create_dir(&partial).map_err(WorkError::file("created", &partial))?;
     let ran = Command::new("tar")
         .args(["--strip-components=1", "-xJf"])
         .arg(&archive)
@@ -40,16 +41,15 @@ pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     if !ran.status.success() {
         let said =
             String::from_utf8_lossy(&ran.stderr).lines().last().unwrap_or("tar gave no reason").to_owned();
-        super::remove_all(&partial);
+        super::remove_all(&held.path);
         return Err(WorkError::Unpacking { archive, cache, said });
     }
-    match fs::rename(&partial, &tree) {
+    let renamed = fs::rename(&partial, &tree);
+    super::remove_all(&held.path);
+    match renamed {
         Ok(()) => Ok(tree),
         // Another run was faster.
-        Err(_) if tree.is_dir() => {
-            super::remove_all(&partial);
-            Ok(tree)
-        }
+        Err(_) if tree.is_dir() => Ok(tree),
         Err(error) => Err(WorkError::file("renamed", &partial)(error)),
     }
 }
