@@ -12,7 +12,7 @@ const AT_ONCE: usize = 1000;
 /// Removals that are told; there may be millions.
 pub(crate) const MOST_REMOVED: usize = 100_000;
 /// The number of the destination itself, which is no entry. Earlier versions pass over what has none that they know.
-const DESTINATION: EntryIndex = EntryIndex(u32::MAX);
+pub(crate) const DESTINATION: EntryIndex = EntryIndex(u32::MAX);
 
 /// A note.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -11,7 +11,7 @@ use terahaul_wire::{Batch, ErrorCode, Opened, WireError};
 
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing, Looked};
-use crate::notes::Note;
+use crate::notes::{DESTINATION, Note};
 use crate::skipped::Walked;
 
 /// A near side sends.
@@ -88,7 +88,10 @@ impl Fill for FarFill {
         let mut finished = finished.lock().await;
         let landed = match *finished {
             // A session before this one, whose connection was lost meanwhile.
-            Some(landed) => landed,
+            Some(landed) => {
+                self.landing.tell_again_from(DESTINATION);
+                landed
+            }
             None => {
                 let landing = Arc::clone(&self.landing);
                 *finished.insert(off_runtime(move || landing.finish()).await?)
