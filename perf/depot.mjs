@@ -5,9 +5,12 @@ import { cpuOf, start, timed } from "./measure.mjs";
 
 export const BINARY = process.env.TERAHAUL ?? fileURLToPath(new URL("../target/release/terahaul", import.meta.url));
 
+/** As a shell takes it for one word. */
+export const quoted = (path) => (/^[\w./-]+$/.test(path) ? path : `'${path}'`);
+
 /** What runs a server at the far end of an emulated path; where it is reached stands in `ready`. */
 export const farServer = (work, command) => `exec ${command} >${work}/ready 2>${work}/log`;
-export const farDepot = (work, binary = BINARY) => farServer(work, `'${binary}' serve --json --data ${work}/depot --listen 198.18.0.2:8750`);
+export const farDepot = (work, binary = BINARY) => farServer(work, `${quoted(binary)} serve --json --data ${work}/depot --listen 198.18.0.2:8750`);
 
 export async function depot(work, extra = []) {
   const data = `${work}/depot`;
@@ -22,7 +25,7 @@ export async function depot(work, extra = []) {
 /** Runs a client command and adds what the depot spent on it. */
 export function client(depot, command) {
   const before = cpuOf(depot.child.pid);
-  const result = timed(`'${BINARY}' ${command}`, depot.env);
+  const result = timed(`${quoted(BINARY)} ${command}`, depot.env);
   return { ...result, far: cpuOf(depot.child.pid) - before };
 }
 
@@ -33,5 +36,5 @@ export function send(depot, path, options = "") {
 }
 
 export function removeTransfer(depot, link) {
-  timed(`${BINARY} remove --quiet ${/\/t\/([a-z2-7]+)/.exec(link)[1]}`, depot.env);
+  timed(`${quoted(BINARY)} remove --quiet ${/\/t\/([a-z2-7]+)/.exec(link)[1]}`, depot.env);
 }

@@ -3,7 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { median, remove, timed } from "../measure.mjs";
-import { client, removeTransfer, send } from "../depot.mjs";
+import { client, quoted, removeTransfer, send } from "../depot.mjs";
 import { randomFile } from "./file.mjs";
 
 const TOOL = fileURLToPath(new URL("../../target/release/examples/limits", import.meta.url));
@@ -14,7 +14,7 @@ export function limit({ work, depot, runs, gib }) {
   const target = `${work}/dst`;
   const rounds = [];
   for (let round = -1; round < runs; round++) {
-    const parts = JSON.parse(timed(`'${TOOL}' ${source} ${work}/limit-out`).out);
+    const parts = JSON.parse(timed(`${quoted(TOOL)} ${source} ${work}/limit-out`).out);
     const sender = parts.read + parts.hash + parts.seal + parts.copy_out;
     const receiver = parts.copy_in + parts.open + parts.hash + parts.write;
     const sent = send(depot, source);

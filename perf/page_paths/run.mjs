@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createCipheriv } from "node:crypto";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { BINARY, farDepot, farServer } from "../depot.mjs";
+import { BINARY, farDepot, farServer, quoted } from "../depot.mjs";
 import { remove } from "../measure.mjs";
 
 const DISCARD = fileURLToPath(new URL("../../target/release/examples/discard", import.meta.url));
@@ -40,7 +40,7 @@ export function made(work, { files, bytes }) {
 export function commandOf(cell, binary, work, discard = DISCARD) {
   const rate = cell.rate ? ["--rate", `${cell.rate / 1e6}mbit`] : [];
   const path = ["--path", "filesender-100ms", ...rate, "--rtt", `${cell.rtt}ms`, "--cc", cell.cc, "--warm", WARM];
-  const far = cell.without === "depot" ? farServer(work, `${discard} ${work}/depot 198.18.0.2:8750`) : farDepot(work, binary);
+  const far = cell.without === "depot" ? farServer(work, `${quoted(discard)} ${work}/depot 198.18.0.2:8750`) : farDepot(work, binary);
   const near = ["node", "--import", "tsx", "tests/bench/page.ts", `${work}/${cell.source.files}-${cell.source.bytes}`, switchesOf(cell), `${work}/ready`];
   return [binary, "lab", "path", "--json", ...path, "--far", far, "--", ...near];
 }
