@@ -14,6 +14,8 @@ pub(crate) struct Echo {
     /// Those that were said here, and answers to any.
     said: u64,
     heard: u64,
+    /// So many of those that were said are unanswered, at the least: an answer may be to any.
+    sure: u64,
 }
 
 /// What was said before some pings is read once so many answers were heard.
@@ -32,14 +34,16 @@ impl Echo {
         let unanswered = (self.idle.load(Ordering::Relaxed) + self.said).saturating_sub(self.heard);
         let answers = unanswered + 2;
         // Those that were said are answered in any case.
-        let pings = answers - self.said.saturating_sub(self.heard);
+        let pings = answers - self.sure;
         self.said += pings;
+        self.sure += pings;
         (pings, Read(self.heard + answers))
     }
 
     /// An answer.
     pub(crate) fn handle_pong(&mut self) {
         self.heard += 1;
+        self.sure = self.sure.saturating_sub(1);
     }
 
     /// Whether what was said before those pings is read.
@@ -91,7 +95,8 @@ mod tests {
 
     #[test]
     fn who_asks_again_and_again_says_few_pings_and_hears_each_in_its_turn() {
-        let mut echo = Echo::new(Arc::default());
+        let mut echo = Echo::new(Arc::new(AtomicU64::new(100)));
+        (0..100).for_each(|_| echo.handle_pong());
         let asked: Vec<_> = (0..100).map(|_| echo.ask()).collect();
         assert!(asked.iter().all(|(pings, _)| *pings == 2));
         for (at, (pings, read)) in asked.iter().enumerate() {

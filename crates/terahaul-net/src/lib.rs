@@ -18,6 +18,7 @@ pub mod server;
 pub mod session;
 pub mod tls;
 pub mod udp;
+mod unread;
 
 pub use descriptors::raise_descriptor_limit;
 pub use local::{LocalAddressError, LocalAddresses};

@@ -272,28 +272,23 @@ impl Outbound {
         state.layout.shape(block).is_some_and(|shape| shape.entries().any(is_untold))
     }
 
-    /// The receiver has refused a block, and has read of all failures so far before it gets another. `false` when that cannot go on.
+    /// The receiver has refused a block, and has read of what in it has failed before it gets another. `false` when that cannot go on.
+    ///
+    /// It may keep the block as it came before. Where one of its files has failed since, that is why this one differs, and what is there is
+    /// what is wanted: it stays claimed, becomes durable, or is lost with its session. Where none has, the two may each be half of what was
+    /// meant.
     pub fn handle_refusal(&self, block: BlockNumber, error: &WireError) -> bool {
-        let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
-        (keeps_another && self.handle_kept(block)) || self.handle_refused(block)
-    }
-
-    /// The receiver keeps a block as it came before. Where one of its files has failed since, that is why this one differs, and what is
-    /// there is what is wanted: it stays claimed, becomes durable, or is lost with its session. `false` where none has: then the two may
-    /// each be half of what was meant.
-    fn handle_kept(&self, block: BlockNumber) -> bool {
-        let mut state = self.state();
-        let shape = state.layout.shape(block);
-        let has_failed =
-            shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)));
-        if has_failed {
+        let has_failed = {
+            let mut state = self.state();
             state.handle_told(block);
-        }
-        has_failed
+            let shape = state.layout.shape(block);
+            shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)))
+        };
+        let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
+        (keeps_another && has_failed) || self.handle_refused(block)
     }
 
-    /// The receiver wants a block again, and has read of all failures so far before it gets it. `false` when it was refused too
-    /// often for that to help.
+    /// The receiver has not taken a block, and is to have it again. `false` when that was so too often for it to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
         let mut state = self.state();
         if u64::from(block.0) >= state.layout.block_count() {
@@ -303,7 +298,6 @@ impl Outbound {
         *count += 1;
         let again = *count <= 5;
         state.queue.handle_refused(block);
-        state.handle_told(block);
         drop(state);
         self.wake.notify_all();
         again

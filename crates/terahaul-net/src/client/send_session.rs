@@ -28,9 +28,9 @@ use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use crate::channel::{
     Answer, Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression,
 };
-use crate::echo::Read;
 use crate::failures;
 use crate::session::{OwnSession, Role, SignedWord};
+use crate::unread::Unread;
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -99,8 +99,17 @@ impl Supply {
 struct Open {
     session: OpenSession,
     finishing: bool,
-    /// Blocks that were refused, and that go again once the receiver has read what in them has failed.
-    refused: VecDeque<(Read, BlockNumber, WireError)>,
+    unread: Unread,
+}
+
+impl Open {
+    /// Asks for what of the failures the receiver has read, where blocks wait for that.
+    async fn ask_if_read(&mut self) -> Result<(), ClientError> {
+        for _ in 0..self.unread.poll_ask(&mut self.session.echo) {
+            self.session.say(Message::Ping).await?;
+        }
+        Ok(())
+    }
 }
 
 /// What is said again at the beginning of a session: of these batches each, and before it what has failed of the entries before it, whose
@@ -311,7 +320,7 @@ impl Driver {
         let prepared = self.prepared.take().unwrap_or_else(|| self.supply.session());
         let (session, mut reader) =
             OpenSession::begin(&self.client, &mut self.channels, connection, &opened, prepared)?;
-        let mut open = Open { session, finishing: false, refused: VecDeque::new() };
+        let mut open = Open { session, finishing: false, unread: Unread::default() };
         let result = self.converse(&mut open, &mut reader).await;
         open.session.end(&self.shared.line, result.is_ok()).await;
         result
@@ -410,7 +419,7 @@ impl Driver {
             && !open.finishing
             && self.unaccepted.is_empty()
             && self.outbound.is_sent()
-            && open.refused.is_empty()
+            && open.unread.is_empty()
             // Asked last: the last block that is sent may have told of failures, which go ahead of the end.
             && self.outbound_events.is_empty();
         if done {
@@ -467,8 +476,8 @@ impl Driver {
                 }
                 let block = BlockNumber(block);
                 if self.outbound.has_untold(block) {
-                    let read = open.session.ask_if_read().await?;
-                    open.refused.push_back((read, block, error));
+                    open.unread.add(block, &error);
+                    open.ask_if_read().await?;
                 } else {
                     self.handle_refusal(block, error)?;
                 }
@@ -497,11 +506,10 @@ impl Driver {
             }
             Message::Pong => {
                 open.session.echo.handle_pong();
-                while let Some((_, block, error)) =
-                    open.refused.pop_front_if(|(read, ..)| open.session.echo.is(*read))
-                {
+                for (block, error) in open.unread.handle_pong(&open.session.echo) {
                     self.handle_refusal(block, error)?;
                 }
+                open.ask_if_read().await?;
             }
             other => return Err(unexpected(other)),
         }

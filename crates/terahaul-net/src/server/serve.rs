@@ -1,6 +1,5 @@
 //! A client receives: the manifest goes out, then the blocks that it accepts and lacks.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,10 +15,11 @@ use super::{
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
-use crate::echo::{Echo, Read};
+use crate::echo::Echo;
 use crate::failures;
 use crate::session::{Role, Session, SessionEvent, Sessions, SignedWord};
 use crate::udp::UDP;
+use crate::unread::Unread;
 
 /// Entries that the client may be behind with accepting before the manifest waits for it.
 const AHEAD: u32 = 50_000;
@@ -102,7 +102,7 @@ pub(super) async fn run<S: Serve, R: AsyncRead + Send + Unpin>(
         accepted: EntryIndex(0),
         messages,
         echo: Echo::new(messages.idle_pings()),
-        refused: VecDeque::new(),
+        unread: Unread::default(),
         session: Arc::clone(guard.session()),
         udp,
         queue_events,
@@ -134,8 +134,7 @@ struct Serving<'a, S: Serve> {
     accepted: EntryIndex,
     messages: &'a Messages,
     echo: Echo,
-    /// Blocks that were refused, and that go again once the client has read what in them has failed.
-    refused: VecDeque<(Read, BlockNumber, WireError)>,
+    unread: Unread,
     session: Arc<Session>,
     udp: UdpSide,
     queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
@@ -252,8 +251,8 @@ impl<S: Serve> Serving<'_, S> {
                 }
                 let block = BlockNumber(block);
                 if self.queue.has_untold(block) {
-                    let read = self.ask_if_read().await?;
-                    self.refused.push_back((read, block, error));
+                    self.unread.add(block, &error);
+                    self.ask_if_read().await?;
                 } else {
                     self.handle_refusal(block, error)?;
                 }
@@ -270,24 +269,22 @@ impl<S: Serve> Serving<'_, S> {
             Message::Ping => self.messages.say(Message::Pong).await?,
             Message::Pong => {
                 self.echo.handle_pong();
-                while let Some((_, block, error)) =
-                    self.refused.pop_front_if(|(read, ..)| self.echo.is(*read))
-                {
+                for (block, error) in self.unread.handle_pong(&self.echo) {
                     self.handle_refusal(block, error)?;
                 }
+                self.ask_if_read().await?;
             }
             _ => return Err(out_of_turn()),
         }
         Ok(false)
     }
 
-    /// Asks whether the client has read, and done, all that was said so far: `echo` tells.
-    async fn ask_if_read(&mut self) -> Result<Read, SessionError> {
-        let (pings, read) = self.echo.ask();
-        for _ in 0..pings {
+    /// Asks for what of the failures the client has read, where blocks wait for that.
+    async fn ask_if_read(&mut self) -> Result<(), SessionError> {
+        for _ in 0..self.unread.poll_ask(&mut self.echo) {
             self.messages.say(Message::Ping).await?;
         }
-        Ok(read)
+        Ok(())
     }
 
     fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), SessionError> {

@@ -103,6 +103,10 @@ fn both_ends() -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
     (outbound, inbound, heard)
 }
 
+fn refusal() -> WireError {
+    WireError::passing(ErrorCode::Conflict, "it is not what was claimed")
+}
+
 fn zeros_stand_for_a_file(recorded: Option<Hash>) {
     let (outbound, inbound, mut heard) = both_ends();
     let source = &Unreadable { recorded };
@@ -114,7 +118,7 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
 
     // The control channel has told, and hears that the block was refused.
     inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
-    assert!(outbound.handle_refused(BlockNumber(0)));
+    assert!(outbound.handle_refusal(BlockNumber(0), &refusal()));
     assert_eq!(send(&outbound, &inbound, source), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");
@@ -175,7 +179,7 @@ fn a_file_that_is_not_as_it_was_recorded_fails_alone_once_its_block_was_refused(
     assert_eq!(failures.iter().map(|failure| failure.entry).collect::<Vec<_>>(), [rotten]);
 
     inbound.with(|receiver| receiver.handle_failed([rotten]));
-    assert!(outbound.handle_refused(BlockNumber(0)));
+    assert!(outbound.handle_refusal(BlockNumber(0), &refusal()));
     assert_eq!(send(&outbound, &inbound, &Rotten), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");

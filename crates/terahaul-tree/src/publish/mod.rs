@@ -107,7 +107,7 @@ pub enum PublishError {
     Moved(PathBuf),
     /// A wanted file is not all there: the caller published too early, or somebody changed the staging folder.
     #[error(
-        "{path} is not complete in the staging folder: run the same command again, which receives it anew; if that stays so, remove that folder first"
+        "{path} is missing, or not complete in the staging folder: run the same command again, which receives it anew; if that stays so, remove that folder first"
     )]
     Incomplete {
         /// Which.

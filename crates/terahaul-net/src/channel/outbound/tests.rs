@@ -97,6 +97,8 @@ fn a_refused_block_with_what_has_failed_waits_until_the_receiver_has_read_of_tha
     outbound.handle_sent(&shape, None, vec![failed.clone()]);
     assert!(outbound.has_untold(shape.number));
     assert!(outbound.handle_refused(shape.number));
+    assert!(outbound.has_untold(shape.number), "it was not even looked at");
+    assert!(outbound.handle_refusal(shape.number, &WireError::passing(ErrorCode::Conflict, "")));
     assert!(!outbound.has_untold(shape.number));
     assert_eq!(outbound.value_to_send(Hash([1; 32]), &[failed]), Hash([1; 32]));
 }
