@@ -8,24 +8,32 @@
 
 use std::collections::BTreeMap;
 
-use terahaul_core::BlockNumber;
+use terahaul_core::{BlockNumber, EntryIndex};
 use terahaul_wire::{ErrorCode, WireError};
 
 use crate::echo::{Echo, Read};
 
-/// At most one item a block, and of what was said of it no words: they are the other end's.
+/// At most one item a block, with the entries that had failed by then, and of what was said of it no words: they are the other end's.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     asked: Option<(Read, Blocks)>,
     next: Blocks,
 }
 
-type Blocks = BTreeMap<BlockNumber, (ErrorCode, bool)>;
+type Blocks = BTreeMap<BlockNumber, Refused>;
+
+/// Why a block was refused, and what in it had failed by then.
+#[derive(Debug)]
+struct Refused {
+    code: ErrorCode,
+    retry: bool,
+    failed: Vec<EntryIndex>,
+}
 
 impl Unread {
-    /// This block was refused, and what has failed in it is said.
-    pub(crate) fn add(&mut self, block: BlockNumber, error: &WireError) {
-        self.next.insert(block, (error.code, error.retry));
+    /// This block was refused, and that these entries in it have failed is said.
+    pub(crate) fn add(&mut self, block: BlockNumber, failed: Vec<EntryIndex>, error: &WireError) {
+        self.next.insert(block, Refused { code: error.code, retry: error.retry, failed });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -42,15 +50,16 @@ impl Unread {
         pings
     }
 
-    /// A ping was answered. Returns the blocks of which all is read, and why each was refused.
+    /// A ping was answered. Returns the blocks of which that is read: with the entries that had failed, and why it was refused.
     pub(crate) fn handle_pong(
         &mut self,
         echo: &Echo,
-    ) -> impl Iterator<Item = (BlockNumber, WireError)> + use<> {
+    ) -> impl Iterator<Item = (BlockNumber, Vec<EntryIndex>, WireError)> + use<> {
         let blocks = self.asked.take_if(|(read, _)| echo.is(*read)).map(|(_, blocks)| blocks);
-        let why =
-            |code, retry| WireError { code, retry, message: "a block is refused again and again".into() };
-        blocks.into_iter().flatten().map(move |(block, (code, retry))| (block, why(code, retry)))
+        blocks.into_iter().flatten().map(|(block, Refused { code, retry, failed })| {
+            let message = "a block is refused again and again".into();
+            (block, failed, WireError { code, retry, message })
+        })
     }
 }
 
@@ -67,7 +76,7 @@ mod tests {
         let mut gone = Vec::new();
         for _ in 0..answers {
             echo.handle_pong();
-            gone.extend(unread.handle_pong(echo).map(|(block, _)| block.0));
+            gone.extend(unread.handle_pong(echo).map(|(block, ..)| block.0));
         }
         gone
     }
@@ -75,9 +84,9 @@ mod tests {
     #[test]
     fn what_is_refused_while_it_is_asked_waits_for_the_next_answer() {
         let (mut unread, mut echo) = (Unread::default(), Echo::default());
-        unread.add(BlockNumber(1), &error());
+        unread.add(BlockNumber(1), Vec::new(), &error());
         let first = unread.poll_ask(&mut echo);
-        unread.add(BlockNumber(2), &error());
+        unread.add(BlockNumber(2), Vec::new(), &error());
         assert_eq!((first, unread.poll_ask(&mut echo)), (2, 0));
         assert_eq!(answered(&mut unread, &mut echo, first), [1]);
         let second = unread.poll_ask(&mut echo);
@@ -91,7 +100,7 @@ mod tests {
         let (mut unread, mut echo) = (Unread::default(), Echo::default());
         let mut pings = 0;
         for time in 0..1_000 {
-            unread.add(BlockNumber(time % 7), &error());
+            unread.add(BlockNumber(time % 7), Vec::new(), &error());
             pings += unread.poll_ask(&mut echo);
         }
         assert_eq!((pings, unread.next.len()), (2, 7));

@@ -265,22 +265,26 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
-    /// Whether files in this block have failed, and the receiver may not have read that they have.
-    pub fn has_untold(&self, block: BlockNumber) -> bool {
+    /// Files in this block that have failed, of which the receiver may not have read that they have.
+    pub fn untold(&self, block: BlockNumber) -> Vec<EntryIndex> {
         let state = self.state();
-        let is_untold = |entry| state.failed.contains(&entry) && !state.told.contains(&entry);
-        state.layout.shape(block).is_some_and(|shape| shape.entries().any(is_untold))
+        let is_untold = |entry: &EntryIndex| state.failed.contains(entry) && !state.told.contains(entry);
+        state.layout.shape(block).map_or(Vec::new(), |shape| shape.entries().filter(is_untold).collect())
     }
 
-    /// The receiver has refused a block, and has read of what in it has failed before it gets another. `false` when that cannot go on.
+    /// The receiver has read that these have failed. Others of their block may have since.
+    pub fn handle_told(&self, entries: impl IntoIterator<Item = EntryIndex>) {
+        self.state().told.extend(entries);
+    }
+
+    /// The receiver has refused a block. `false` when that cannot go on.
     ///
     /// It may keep the block as it came before. Where one of its files has failed since, that is why this one differs, and what is there is
     /// what is wanted: it stays claimed, becomes durable, or is lost with its session. Where none has, the two may each be half of what was
     /// meant.
     pub fn handle_refusal(&self, block: BlockNumber, error: &WireError) -> bool {
         let has_failed = {
-            let mut state = self.state();
-            state.handle_told(block);
+            let state = self.state();
             let shape = state.layout.shape(block);
             shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)))
         };

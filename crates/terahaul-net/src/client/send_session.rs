@@ -465,6 +465,9 @@ impl Driver {
                 self.channels.handle_progress();
             }
             Message::Refused(block, error) => {
+                let block = BlockNumber(block);
+                // Ahead of what is said next: of what fails from now on it may be said behind the question.
+                let untold = self.outbound.untold(block);
                 // It may be one that is not to be kept before the receiver has heard what in it has failed.
                 while let Ok(event) = self.outbound_events.try_recv() {
                     self.handle_outbound(open, event).await?;
@@ -474,12 +477,11 @@ impl Driver {
                 if !error.retry && error.code != ErrorCode::Conflict {
                     return Err(ClientError::Depot(error));
                 }
-                let block = BlockNumber(block);
-                if self.outbound.has_untold(block) {
-                    open.unread.add(block, &error);
-                    open.ask_if_read().await?;
-                } else {
+                if untold.is_empty() {
                     self.handle_refusal(block, error)?;
+                } else {
+                    open.unread.add(block, untold, &error);
+                    open.ask_if_read().await?;
                 }
             }
             Message::Failed(failed) if failed.iter().all(|failed| failed.entry < self.entries) => {
@@ -506,7 +508,8 @@ impl Driver {
             }
             Message::Pong => {
                 open.session.echo.handle_pong();
-                for (block, error) in open.unread.handle_pong(&open.session.echo) {
+                for (block, told, error) in open.unread.handle_pong(&open.session.echo) {
+                    self.outbound.handle_told(told);
                     self.handle_refusal(block, error)?;
                 }
                 open.ask_if_read().await?;

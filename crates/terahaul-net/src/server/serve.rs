@@ -245,16 +245,18 @@ impl<S: Serve> Serving<'_, S> {
                 off_runtime(move || queue.handle_sums(&sums)).await??;
             }
             Message::Refused(block, error) => {
+                let block = BlockNumber(block);
+                // Ahead of what is said next: of what fails from now on it may be said behind the question.
+                let untold = self.queue.untold(block);
                 // It may be one that is not to be kept before the client has heard what in it has failed.
                 while let Ok(event) = self.queue_events.try_recv() {
                     self.handle_outbound(event).await?;
                 }
-                let block = BlockNumber(block);
-                if self.queue.has_untold(block) {
-                    self.unread.add(block, &error);
-                    self.ask_if_read().await?;
-                } else {
+                if untold.is_empty() {
                     self.handle_refusal(block, error)?;
+                } else {
+                    self.unread.add(block, untold, &error);
+                    self.ask_if_read().await?;
                 }
             }
             Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
@@ -269,7 +271,8 @@ impl<S: Serve> Serving<'_, S> {
             Message::Ping => self.messages.say(Message::Pong).await?,
             Message::Pong => {
                 self.echo.handle_pong();
-                for (block, error) in self.unread.handle_pong(&self.echo) {
+                for (block, told, error) in self.unread.handle_pong(&self.echo) {
+                    self.queue.handle_told(told);
                     self.handle_refusal(block, error)?;
                 }
                 self.ask_if_read().await?;

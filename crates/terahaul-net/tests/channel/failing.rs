@@ -103,8 +103,10 @@ fn both_ends() -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
     (outbound, inbound, heard)
 }
 
-fn refusal() -> WireError {
-    WireError::passing(ErrorCode::Conflict, "it is not what was claimed")
+/// The receiver has refused the block, and has read what in it has failed.
+fn hears_of_failures(outbound: &Outbound) {
+    outbound.handle_told(outbound.untold(BlockNumber(0)));
+    assert!(outbound.handle_refused(BlockNumber(0)));
 }
 
 fn zeros_stand_for_a_file(recorded: Option<Hash>) {
@@ -118,7 +120,7 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
 
     // The control channel has told, and hears that the block was refused.
     inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
-    assert!(outbound.handle_refusal(BlockNumber(0), &refusal()));
+    hears_of_failures(&outbound);
     assert_eq!(send(&outbound, &inbound, source), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");
@@ -179,7 +181,7 @@ fn a_file_that_is_not_as_it_was_recorded_fails_alone_once_its_block_was_refused(
     assert_eq!(failures.iter().map(|failure| failure.entry).collect::<Vec<_>>(), [rotten]);
 
     inbound.with(|receiver| receiver.handle_failed([rotten]));
-    assert!(outbound.handle_refusal(BlockNumber(0), &refusal()));
+    hears_of_failures(&outbound);
     assert_eq!(send(&outbound, &inbound, &Rotten), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");
@@ -208,7 +210,8 @@ fn a_file_that_vanishes_between_two_sendings_of_its_block_fails_alone() {
     let refused = send_refused(&outbound, &inbound, vanished);
     assert!(heard.try_recv().is_ok());
     inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
-    assert!(outbound.handle_refusal(BlockNumber(0), &refused[0].1));
+    assert_eq!(refused.len(), 1);
+    hears_of_failures(&outbound);
     for _ in 0..10 {
         let refused = send_refused(&outbound, &inbound, vanished);
         let [(block, error)] = &refused[..] else { panic!("{refused:?}") };

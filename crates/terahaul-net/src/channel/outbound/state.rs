@@ -177,13 +177,6 @@ impl State {
         });
     }
 
-    /// The receiver has heard of the failures of this block.
-    pub(super) fn handle_told(&mut self, block: BlockNumber) {
-        if let Some(shape) = self.layout.shape(block) {
-            self.told.extend(shape.entries().filter(|entry| self.failed.contains(entry)));
-        }
-    }
-
     /// These entries have failed or were declined, and were not before: blocks that hold nothing else are not sent.
     pub(super) fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
         entries.iter().for_each(|entry| self.settle(*entry));

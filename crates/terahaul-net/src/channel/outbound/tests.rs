@@ -90,17 +90,21 @@ fn a_refused_block_with_what_has_failed_waits_until_the_receiver_has_read_of_tha
     let outbound = declared(Placement::Declared, &[(3, true)]);
     outbound.handle_accepted(3).unwrap();
     let Some(Next::Block(shape)) = outbound.poll_next(ChannelId(0)) else { panic!("one may be sent") };
-    let entry = shape.entries().next().unwrap();
-    let failed = EntryFailure { entry, cause: FailureCause::Unreadable, detail: String::new() };
-    assert_eq!(outbound.value_to_send(Hash([1; 32]), std::slice::from_ref(&failed)), NO_VALUE);
-    assert!(!outbound.has_untold(shape.number));
-    outbound.handle_sent(&shape, None, vec![failed.clone()]);
-    assert!(outbound.has_untold(shape.number));
-    assert!(outbound.handle_refused(shape.number));
-    assert!(outbound.has_untold(shape.number), "it was not even looked at");
-    assert!(outbound.handle_refusal(shape.number, &WireError::passing(ErrorCode::Conflict, "")));
-    assert!(!outbound.has_untold(shape.number));
-    assert_eq!(outbound.value_to_send(Hash([1; 32]), &[failed]), Hash([1; 32]));
+    let refusal = WireError::passing(ErrorCode::Conflict, "");
+    let failed = |entry| EntryFailure { entry, cause: FailureCause::Unreadable, detail: String::new() };
+    let [first, second] = [0, 1].map(|entry| failed(EntryIndex(entry)));
+    let value = |failures: &[EntryFailure]| outbound.value_to_send(Hash([1; 32]), failures);
+    assert_eq!(value(std::slice::from_ref(&first)), NO_VALUE);
+    outbound.handle_sent(&shape, None, vec![first.clone()]);
+    let untold = outbound.untold(shape.number);
+    assert_eq!(untold, [first.entry]);
+    // What is said behind the question is not what was read.
+    outbound.handle_failed([second.entry]);
+    outbound.handle_told(untold);
+    assert!(outbound.handle_refusal(shape.number, &refusal));
+    assert_eq!(value(std::slice::from_ref(&first)), Hash([1; 32]));
+    assert_eq!(value(&[first, second.clone()]), NO_VALUE);
+    assert_eq!(outbound.untold(shape.number), [second.entry]);
 }
 
 /// One message can name more blocks than a thread walks in a minute.
