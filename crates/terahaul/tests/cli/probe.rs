@@ -261,21 +261,29 @@ fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
 
 #[test]
 fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
-    // Where other programs take the processors, BBR overruns a queue of one bandwidth-delay product, and the path is not clean.
+    // Where other programs take the processors, BBR overruns a queue of one bandwidth-delay product, and the path is not clean. Now and then it
+    // does so with this one, and what it loses is named then: on a clean path that is not so each time.
     let path = ["--rate", "100mbit", "--rtt", "100ms", "--queue", "4bdp"];
-    let Some(done) = probe_on(&path, "tcp") else { return };
-    let rtt = done["rtt"].as_f64().unwrap();
-    // The emulated path guesses when a packet came from how late it usually wakes: one that it took up sooner leaves it
-    // up to 0.2 ms early, each way. 99.987 ms were seen on a busy machine.
-    assert!((0.0996..0.12).contains(&rtt), "{done}");
-    for direction in ["up", "down"] {
-        let rate = done["measured"][direction]["bytes_per_second"].as_f64();
-        let rate = rate.unwrap_or_else(|| panic!("nothing went {direction}: {done}"));
-        // A reading that comes late on a busy machine moves some bytes from one half to the other.
-        assert!((0.6..1.15).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
-        assert!(is_limit(&done, direction, "line"), "{direction}: {}: {done}", done["limits"]);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let Some(done) = probe_on(&path, "tcp") else { return };
+        let rtt = done["rtt"].as_f64().unwrap();
+        // The emulated path guesses when a packet came from how late it usually wakes: one that it took up sooner leaves it
+        // up to 0.2 ms early, each way. 99.987 ms were seen on a busy machine.
+        assert!((0.0996..0.12).contains(&rtt), "{done}");
+        for direction in ["up", "down"] {
+            let rate = done["measured"][direction]["bytes_per_second"].as_f64();
+            let rate = rate.unwrap_or_else(|| panic!("nothing went {direction}: {done}"));
+            // A reading that comes late on a busy machine moves some bytes from one half to the other.
+            assert!((0.6..1.15).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
+        }
+        assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
+        if ["up", "down"].iter().all(|direction| is_limit(&done, direction, "line")) {
+            return;
+        }
+        seen.push(done);
     }
-    assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
+    panic!("the line never was the limit: {seen:?}");
 }
 
 #[test]
