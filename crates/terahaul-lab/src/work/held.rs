@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::remove_all;
 
-/// Stays when dropped, and is somebody else's to remove from then on.
+/// Removed when dropped; what a killed run has left is removed by the next.
 #[derive(Debug)]
 pub(crate) struct HeldFolder {
     pub(crate) path: PathBuf,
@@ -45,6 +45,12 @@ impl HeldFolder {
     }
 }
 
+impl Drop for HeldFolder {
+    fn drop(&mut self) {
+        remove_all(&self.path);
+    }
+}
+
 /// The lock of a folder that such a run of this user's has left.
 fn left_over(folder: &Path) -> Option<File> {
     let is_own = |status: &fs::Metadata| status.uid() == rustix::process::geteuid().as_raw();
@@ -73,9 +79,12 @@ mod tests {
     #[test]
     fn what_is_in_use_stays_whoever_looks_and_what_was_left_goes() {
         let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("run-left");
+        fs::create_dir_all(left.join("data")).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
         let [first, second] = [(); 2].map(|()| HeldFolder::make(parent.path(), "run-").unwrap());
         assert!(first.path.exists() && second.path.exists());
-        fs::create_dir(first.path.join("data")).unwrap();
+        assert_eq!(names(parent.path()), 2);
         drop(first);
         let _third = HeldFolder::make(parent.path(), "run-").unwrap();
         assert!(second.path.exists());

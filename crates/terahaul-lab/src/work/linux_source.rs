@@ -41,12 +41,9 @@ pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     if !ran.status.success() {
         let said =
             String::from_utf8_lossy(&ran.stderr).lines().last().unwrap_or("tar gave no reason").to_owned();
-        super::remove_all(&held.path);
         return Err(WorkError::Unpacking { archive, cache, said });
     }
-    let renamed = fs::rename(&partial, &tree);
-    super::remove_all(&held.path);
-    match renamed {
+    match fs::rename(&partial, &tree) {
         Ok(()) => Ok(tree),
         // Another run was faster.
         Err(_) if tree.is_dir() => Ok(tree),

@@ -40,8 +40,8 @@ pub struct Folder {
     output: Output,
     /// How many entries are offered.
     entries: u32,
-    /// Blocks that an earlier run has made durable.
-    earlier: BlockSet,
+    /// An earlier run has made blocks durable.
+    is_resumed: bool,
     state: Mutex<State>,
 }
 
@@ -80,9 +80,10 @@ impl Folder {
     ) -> std::io::Result<Self> {
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
         let inbound = Arc::new(Inbound::start(Receiver::default(), sink.clone(), journal.clone())?);
-        let earlier = journal.blocks();
-        let state = Mutex::new(State { unseen: earlier.clone(), ..State::default() });
-        Ok(Self { dir, sink, journal, inbound, filter, overwrite, output, entries, earlier, state })
+        let unseen = journal.blocks();
+        let is_resumed = !unseen.is_empty();
+        let state = Mutex::new(State { unseen, ..State::default() });
+        Ok(Self { dir, sink, journal, inbound, filter, overwrite, output, entries, is_resumed, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,7 +92,7 @@ impl Folder {
 
     /// Whether an earlier run left something.
     pub fn is_resumed(&self) -> bool {
-        !self.earlier.is_empty()
+        self.is_resumed
     }
 
     /// Whether no block is here.
@@ -554,7 +555,7 @@ mod tests {
         drop(first);
         std::fs::remove_file(staging_folder(dir.path(), TransferId([1; 16])).join("tree/large")).unwrap();
         let second = folder(dir.path(), 3, &[]);
-        assert_eq!(second.earlier.runs().collect::<Vec<_>>(), [BlockRun { count: 3, ..large }]);
+        assert_eq!(second.journal.blocks().runs().collect::<Vec<_>>(), [BlockRun { count: 3, ..large }]);
         assert_eq!(offer(&second, 0, &files[..2]).durable, []);
         assert_eq!(second.journal.blocks().runs().collect::<Vec<_>>(), [other], "the others are forgotten");
         assert_eq!(offer(&second, 2, &files[2..]).durable, [other]);
