@@ -19,6 +19,8 @@ use crate::work::Direction;
 const EACH: Duration = Duration::from_millis(25);
 /// Between two connections that measure the round trip meanwhile.
 const CONNECT_EACH: Duration = Duration::from_millis(250);
+/// In the time of so many, two are made from beginning to end unless their packets are lost or late.
+const TWO_TAKE: f64 = 3.0;
 /// Seconds after which the first packet of a connection is sent again (RFC 6298).
 const SENT_AGAIN: f64 = 1.0;
 
@@ -115,8 +117,10 @@ impl Readings {
     pub fn transferred(&self, direction: Direction, rtt: f64, until: f64) -> Option<Transferred> {
         let moved = summarise(&self.samples, direction, rtt, until)?;
         let loaded_rtt = self.loaded_rtt(until / 2.0, until);
-        // What was over before two connections could be made in it has hardly got going.
-        Some(Transferred { loaded_rtt, at_least: moved.at_least || loaded_rtt.is_none(), ..moved })
+        // What was over before two connections could be made in it has hardly got going. Where they could, but their packets were lost, it has.
+        let hardly_going = until / 2.0 < TWO_TAKE * (CONNECT_EACH.as_secs_f64() + rtt);
+        let at_least = moved.at_least || loaded_rtt.is_none() && hardly_going;
+        Some(Transferred { loaded_rtt, at_least, ..moved })
     }
 
     /// The median round trip between two times; `None` of fewer than two. A queue delays every connection, a lost packet the
@@ -161,6 +165,18 @@ mod tests {
         readings.connects.push((0.8, 0.05));
         let received = readings.transferred(Direction::Get, 0.03, 1.5).unwrap();
         assert_eq!((received.at_least, received.loaded_rtt), (false, Some(0.03)));
+    }
+
+    #[test]
+    fn what_had_time_for_connections_of_which_packets_were_lost_has_got_going() {
+        let samples = (0..=160u32).map(|number| Sample {
+            at: f64::from(number) / 40.0,
+            moved: u64::from(number) * 100_000,
+            ..Sample::default()
+        });
+        let readings = Readings { samples: samples.collect(), connects: vec![(0.0, 0.1), (0.6, 3.1)] };
+        let received = readings.transferred(Direction::Get, 0.1, 4.0).unwrap();
+        assert_eq!((received.at_least, received.loaded_rtt), (false, None));
     }
 
     #[test]
