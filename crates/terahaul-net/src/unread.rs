@@ -1,4 +1,4 @@
-//! Blocks that were refused, and go again once the other end has read what in them has failed.
+//! Blocks that were refused or not even sent, and go again once the other end has read what in them has failed.
 //!
 //! | state | on | then |
 //! |---|---|---|
@@ -20,20 +20,21 @@ pub(crate) struct Unread {
     next: Blocks,
 }
 
-type Blocks = BTreeMap<BlockNumber, Refused>;
+type Blocks = BTreeMap<BlockNumber, Waiting>;
 
-/// Why a block was refused, and what in it had failed by then.
 #[derive(Debug)]
-struct Refused {
-    code: ErrorCode,
-    retry: bool,
+struct Waiting {
+    /// What in the block had failed by then.
     failed: Vec<EntryIndex>,
+    /// Why it was refused, and whether that may pass. `None` of one of which nothing was sent.
+    refusal: Option<(ErrorCode, bool)>,
 }
 
 impl Unread {
-    /// This block was refused, and that these entries in it have failed is said.
-    pub(crate) fn add(&mut self, block: BlockNumber, failed: Vec<EntryIndex>, error: &WireError) {
-        self.next.insert(block, Refused { code: error.code, retry: error.retry, failed });
+    /// This block was refused, or was not sent, and that these entries in it have failed is said.
+    pub(crate) fn add(&mut self, block: BlockNumber, failed: Vec<EntryIndex>, refusal: Option<&WireError>) {
+        let refusal = refusal.map(|error| (error.code, error.retry));
+        self.next.insert(block, Waiting { failed, refusal });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -50,15 +51,15 @@ impl Unread {
         pings
     }
 
-    /// A ping was answered. Returns the blocks of which that is read: with the entries that had failed, and why it was refused.
+    /// A ping was answered. Returns the blocks of which that is read: with the entries that had failed, and why it was refused, if it was.
     pub(crate) fn handle_pong(
         &mut self,
         echo: &Echo,
-    ) -> impl Iterator<Item = (BlockNumber, Vec<EntryIndex>, WireError)> + use<> {
+    ) -> impl Iterator<Item = (BlockNumber, Vec<EntryIndex>, Option<WireError>)> + use<> {
         let blocks = self.asked.take_if(|(read, _)| echo.is(*read)).map(|(_, blocks)| blocks);
-        blocks.into_iter().flatten().map(|(block, Refused { code, retry, failed })| {
-            let message = "a block is refused again and again".into();
-            (block, failed, WireError { code, retry, message })
+        blocks.into_iter().flatten().map(|(block, Waiting { failed, refusal })| {
+            let message = || "a block is refused again and again".into();
+            (block, failed, refusal.map(|(code, retry)| WireError { code, retry, message: message() }))
         })
     }
 }
@@ -84,9 +85,9 @@ mod tests {
     #[test]
     fn what_is_refused_while_it_is_asked_waits_for_the_next_answer() {
         let (mut unread, mut echo) = (Unread::default(), Echo::default());
-        unread.add(BlockNumber(1), Vec::new(), &error());
+        unread.add(BlockNumber(1), Vec::new(), Some(&error()));
         let first = unread.poll_ask(&mut echo);
-        unread.add(BlockNumber(2), Vec::new(), &error());
+        unread.add(BlockNumber(2), Vec::new(), Some(&error()));
         assert_eq!((first, unread.poll_ask(&mut echo)), (2, 0));
         assert_eq!(answered(&mut unread, &mut echo, first), [1]);
         let second = unread.poll_ask(&mut echo);
@@ -100,7 +101,7 @@ mod tests {
         let (mut unread, mut echo) = (Unread::default(), Echo::default());
         let mut pings = 0;
         for time in 0..1_000 {
-            unread.add(BlockNumber(time % 7), Vec::new(), &error());
+            unread.add(BlockNumber(time % 7), Vec::new(), Some(&error()));
             pings += unread.poll_ask(&mut echo);
         }
         assert_eq!((pings, unread.next.len()), (2, 7));

@@ -6,9 +6,9 @@
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
 
+use terahaul_core::BlockShape;
 use terahaul_core::delta::Step;
-use terahaul_core::{BlockProof, BlockShape, Hash};
-use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
+use terahaul_store::{Arrival, BlockSource, PIECE};
 use terahaul_wire::packet::VALUE_LEN;
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
@@ -16,7 +16,7 @@ use super::outbound::Outbound;
 use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Planned, Sought, Wanting, plan};
 use super::receiving::ReceiveError;
-use super::record::Record;
+use super::record::{Read, Record};
 use super::unpacking::Unpacker;
 
 /// Makes cargo of blocks. Its buffers are kept from one to the next.
@@ -38,6 +38,8 @@ pub(crate) struct Loaded {
 pub(crate) enum NotLoaded {
     /// The block waits for this before it can be planned.
     Early(Wanting),
+    /// It waits until the receiver has read of what in it has failed.
+    Unread,
     /// The source is gone, or does not know what it reads.
     Source(io::Error),
 }
@@ -46,15 +48,6 @@ impl From<io::Error> for NotLoaded {
     fn from(error: io::Error) -> Self {
         Self::Source(error)
     }
-}
-
-/// What reading a block came to.
-struct Read {
-    value: Hash,
-    proof: Option<BlockProof>,
-    failures: Vec<EntryFailure>,
-    /// Bytes that the receiver copies.
-    copied: u64,
 }
 
 impl Loader {
@@ -80,15 +73,22 @@ impl Loader {
             Sought::Unfit => None,
         };
         let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
-        let Read { value, proof, failures, copied } = match planned {
+        let is_planned = planned.is_some();
+        let (Read { value, proof, failures }, copied) = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
             None => {
                 let record = outbound.record_of(source, shape)?;
-                self.load_whole(source, shape, &record, line_full, cargo)?
+                (read_whole(source, shape, &record, cargo)?, 0)
             }
         };
+        if outbound.waits_unread(shape, &failures) {
+            return Err(NotLoaded::Unread);
+        }
+        if !is_planned {
+            self.pack_whole(line_full, cargo);
+        }
         let sent = cargo.len() as u64;
-        cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
+        cargo.extend_from_slice(&value.0);
         outbound.handle_copied(copied);
         if agreed {
             outbound.handle_agreed(shape);
@@ -97,38 +97,20 @@ impl Loader {
         Ok(Loaded { sent, copied })
     }
 
-    fn load_whole(
-        &mut self,
-        source: &dyn BlockSource,
-        shape: &BlockShape,
-        record: &Record,
-        line_full: bool,
-        cargo: &mut Vec<u8>,
-    ) -> io::Result<Read> {
-        let len = shape.len as usize;
-        let mut hasher = record.hasher(shape);
-        // With the value behind it: a new buffer is not copied into a larger one for that.
-        cargo.reserve_exact((len + VALUE_LEN as usize).saturating_sub(cargo.len()));
-        cargo.resize(len, 0);
-        let mut failures = source.read_block(shape, cargo, &mut |piece| {
-            if let Some(hasher) = &mut hasher {
-                hasher.update(piece);
-            }
-            Ok(())
-        })?;
-        let (value, proof) = record.judge(shape, hasher, &mut failures);
+    /// Has a whole block go in pieces, where these are fewer bytes.
+    fn pack_whole(&mut self, line_full: bool, cargo: &mut Vec<u8>) {
         self.pieces.clear();
         let in_pieces = self.packer.as_ref().is_some_and(Packer::is_on);
         for piece in cargo.chunks_mut(PIECE) {
             pack(&mut self.packer, piece, in_pieces, line_full, &mut self.pieces);
         }
-        if in_pieces && self.pieces.len() < len {
+        if in_pieces && self.pieces.len() < cargo.len() {
             std::mem::swap(cargo, &mut self.pieces);
         }
-        Ok(Read { value, proof, failures, copied: 0 })
     }
 
-    fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> Read {
+    /// Returns how many bytes the receiver copies, too.
+    fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> (Read, u64) {
         let Planned { steps, block, proof, failures, .. } = planned;
         let whole = block.clone();
         self.pieces.clear();
@@ -156,8 +138,21 @@ impl Loader {
             cargo.extend_from_slice(&self.window[whole]);
             copied = 0;
         }
-        Read { value: proof.value(), proof: Some(proof), failures, copied }
+        (Read { value: proof.value(), proof: Some(proof), failures }, copied)
     }
+}
+
+fn read_whole(
+    source: &dyn BlockSource,
+    shape: &BlockShape,
+    record: &Record,
+    cargo: &mut Vec<u8>,
+) -> io::Result<Read> {
+    let len = shape.len as usize;
+    // With the value behind it: a new buffer is not copied into a larger one for that.
+    cargo.reserve_exact((len + VALUE_LEN as usize).saturating_sub(cargo.len()));
+    cargo.resize(len, 0);
+    record.read(source, shape, cargo, &mut |_| Ok(()))
 }
 
 /// Appends a piece as the law of compression has it; not `in_pieces`, the law alone hears.
@@ -226,7 +221,8 @@ pub(crate) fn unload(
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{BlockNumber, ByteCount, Compress};
+    use terahaul_core::{BlockNumber, ByteCount, Compress, Hash};
+    use terahaul_store::EntryFailure;
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;

@@ -4,25 +4,24 @@
 //! learn (failures, proofs) to the control channel.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::delta::SUM_LEN;
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
+    BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, ChannelId, EntryIndex, Layout,
     LayoutError, PackedValue,
 };
-use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Advice, ErrorCode, Guessed, MAX_CHANNELS, MAX_SUMS, Sums, WireError};
+use terahaul_store::EntryFailure;
+use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, MAX_SUMS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::bases::{Freed, Heard, Known};
 use super::planning::Wanting;
-use super::record::Record;
 use state::{State, run_of_large};
 
+mod failing;
 mod state;
 
 /// What the control channel must tell the receiver or the user.
@@ -30,6 +29,8 @@ mod state;
 pub enum OutboundEvent {
     /// Entries that failed while they were read.
     Failed(Vec<EntryFailure>),
+    /// A block waits until the receiver has read of these entries in it that they have failed, which is told before this.
+    Unread(BlockNumber, Vec<EntryIndex>),
     /// How the receiver is to go on with an entry that is held.
     Advice(Advice),
 }
@@ -63,9 +64,6 @@ impl Placement {
         })
     }
 }
-
-/// No block's value: nobody finds bytes that hash to it.
-const NO_VALUE: Hash = Hash([0; 32]);
 
 /// Runs that are kept until their blocks are declared. What is beyond is sent again, which does no harm.
 const MOST_EARLY: usize = 1 << 20;
@@ -265,57 +263,6 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
-    /// Files in this block that have failed, of which the receiver may not have read that they have.
-    pub fn untold(&self, block: BlockNumber) -> Vec<EntryIndex> {
-        let state = self.state();
-        let is_untold = |entry: &EntryIndex| state.failed.contains(entry) && !state.told.contains(entry);
-        state.layout.shape(block).map_or(Vec::new(), |shape| shape.entries().filter(is_untold).collect())
-    }
-
-    /// The receiver has read that these have failed. Others of their block may have since.
-    pub fn handle_told(&self, entries: impl IntoIterator<Item = EntryIndex>) {
-        self.state().told.extend(entries);
-    }
-
-    /// The receiver has refused a block. `false` when that cannot go on.
-    ///
-    /// It may keep the block as it came before. Where one of its files has failed since, that is why this one differs, and what is there is
-    /// what is wanted: it stays claimed, becomes durable, or is lost with its session. Where none has, the two may each be half of what was
-    /// meant.
-    pub fn handle_refusal(&self, block: BlockNumber, error: &WireError) -> bool {
-        let has_failed = {
-            let state = self.state();
-            let shape = state.layout.shape(block);
-            shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)))
-        };
-        let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
-        (keeps_another && has_failed) || self.handle_refused(block)
-    }
-
-    /// The receiver has not taken a block, and is to have it again. `false` when that was so too often for it to help.
-    pub fn handle_refused(&self, block: BlockNumber) -> bool {
-        let mut state = self.state();
-        if u64::from(block.0) >= state.layout.block_count() {
-            return true;
-        }
-        let count = state.refusals.entry(block).or_default();
-        *count += 1;
-        let again = *count <= 5;
-        state.queue.handle_refused(block);
-        drop(state);
-        self.wake.notify_all();
-        again
-    }
-
-    /// These entries will not arrive: blocks that hold nothing else are not sent.
-    pub fn handle_failed(&self, entries: impl IntoIterator<Item = EntryIndex>) {
-        let mut state = self.state();
-        let new: Vec<_> = entries.into_iter().filter(|entry| state.failed.insert(*entry)).collect();
-        state.void_blocks_of(&new);
-        drop(state);
-        self.wake.notify_all();
-    }
-
     /// The receiver does not want these entries.
     pub fn handle_declined(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
@@ -402,56 +349,14 @@ impl Outbound {
         self.state().poll_next(channel)
     }
 
-    /// What `source` knows of a block without reading it. That is not its value any more once a file in it has failed, as what is read
-    /// and sent may have zeros in that one's place from then on; nor is it to be relied on once the block was refused with that value. Its
-    /// files are compared one by one then, where that can be: the others may be damaged.
-    pub(super) fn record_of(&self, source: &dyn BlockSource, shape: &BlockShape) -> io::Result<Record> {
-        let (was_refused, has_failed) = {
-            let state = self.state();
-            let has_failed = shape.entries().any(|entry| state.failed.contains(&entry));
-            (state.refusals.contains_key(&shape.number), has_failed)
-        };
-        let recorded = if was_refused || has_failed { source.known_proof(shape)? } else { None };
-        Ok(match recorded {
-            Some(proof) => Record::Doubted(proof),
-            None if has_failed => Record::Nothing,
-            None => source.known_value(shape.number)?.map_or(Record::Nothing, Record::Value),
-        })
-    }
-
-    /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may
-    /// not have heard of one of them. It is not to keep zeros that stand for a file before it knows that they do: whoever sends
-    /// may be gone before that is said, and the next run would take the file for one that has arrived. So the value is none
-    /// that a block has, the block is refused, and goes again once the receiver has read of them.
-    pub fn value_to_send(&self, value: Hash, failures: &[EntryFailure]) -> Hash {
-        let state = self.state();
-        match failures.iter().all(|failure| state.told.contains(&failure.entry)) {
-            true => value,
-            false => NO_VALUE,
-        }
-    }
-
     /// A data channel has sent a block whole. `proof` is what it computed from the bytes it read.
-    pub fn handle_sent(
-        &self,
-        shape: &BlockShape,
-        proof: Option<BlockProof>,
-        mut failures: Vec<EntryFailure>,
-    ) {
+    pub fn handle_sent(&self, shape: &BlockShape, proof: Option<BlockProof>, failures: Vec<EntryFailure>) {
         let mut state = self.state();
-        state.sending.retain(|_, block| *block != shape.number);
-        failures.retain(|failure| !state.failed.contains(&failure.entry));
         // Only a depot's receipt is checked with them.
         if let Some(proof) = proof.filter(|_| state.placement == Placement::Declared) {
             state.proofs.insert(shape.number, proof);
         }
-        if !failures.is_empty() {
-            let entries: Vec<_> = failures.iter().map(|failure| failure.entry).collect();
-            state.failed.extend(&entries);
-            state.void_blocks_of(&entries);
-            // The session may be gone; then nobody needs to be told.
-            let _ = self.events.send(OutboundEvent::Failed(failures));
-        }
+        self.handle_read(&mut state, shape, failures);
         let freed = state.bases.handle_sent(shape, false);
         self.free(state, freed);
     }

@@ -1,7 +1,9 @@
 //! What is recorded of a block that is read, and whether it still is what is there.
 
+use std::io;
+
 use terahaul_core::{BlockHasher, BlockProof, BlockShape, Hash};
-use terahaul_store::EntryFailure;
+use terahaul_store::{BlockSource, EntryFailure};
 
 /// What a block is worth by what was recorded of it.
 pub(super) enum Record {
@@ -13,20 +15,33 @@ pub(super) enum Record {
     Doubted(BlockProof),
 }
 
-impl Record {
-    /// Hashes what is read, where it has to be.
-    pub fn hasher(&self, shape: &BlockShape) -> Option<BlockHasher> {
-        (!matches!(self, Self::Value(_))).then(|| BlockHasher::new(shape))
-    }
+/// What reading a block came to.
+pub(super) struct Read {
+    /// What it is worth.
+    pub value: Hash,
+    /// Where it was hashed.
+    pub proof: Option<BlockProof>,
+    /// Of its entries, those that are not in what was read.
+    pub failures: Vec<EntryFailure>,
+}
 
-    /// The block was read, and hashed by [`hasher`](Self::hasher): its value, and its proof where that was computed. What is not as it
-    /// was recorded is added to `failures`.
-    pub fn judge(
+impl Record {
+    /// Reads a block into `buffer`, as [`BlockSource::read_block`] does, and hashes it where it has to be. What is not as it was recorded is
+    /// among its failures.
+    pub fn read(
         &self,
+        source: &dyn BlockSource,
         shape: &BlockShape,
-        hasher: Option<BlockHasher>,
-        failures: &mut Vec<EntryFailure>,
-    ) -> (Hash, Option<BlockProof>) {
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Read> {
+        let mut hasher = (!matches!(self, Self::Value(_))).then(|| BlockHasher::new(shape));
+        let mut failures = source.read_block(shape, buffer, &mut |piece| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(piece);
+            }
+            emit(piece)
+        })?;
         let proof = hasher.map(BlockHasher::finish);
         if let (Self::Doubted(recorded), Some(read)) = (self, &proof) {
             for entry in recorded.differing(shape, read) {
@@ -40,6 +55,6 @@ impl Record {
             (None, Self::Value(value)) => *value,
             (None, _) => Hash::default(),
         };
-        (value, proof)
+        Ok(Read { value, proof, failures })
     }
 }

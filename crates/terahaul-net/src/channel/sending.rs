@@ -57,6 +57,9 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
                     sender.send_planned(&mut writer, &shape, planned, &mut packer, &mut window)?;
                 }
                 Sought::Early(wanting) => sender.outbound.defer(sender.channel, &shape, wanting),
+                Sought::Unfit if sender.outbound.was_refused(shape.number) => {
+                    sender.send_read(&mut writer, &shape, &mut packer, &mut window)?;
+                }
                 Sought::Unfit => sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?,
             },
             Next::Close => {
@@ -65,6 +68,20 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
             }
         }
     }
+}
+
+/// Begins a block, and says whether it goes in pieces.
+fn queue_header<W: Write>(
+    writer: &mut SealedWriter<W>,
+    shape: &BlockShape,
+    packer: &Option<Packer>,
+) -> io::Result<bool> {
+    let (block, len) = (shape.number, shape.len);
+    let in_pieces = packer.as_ref().is_some_and(Packer::is_on);
+    let header =
+        if in_pieces { FrameHeader::Pieces { block, len } } else { FrameHeader::Block { block, len } };
+    writer.queue(&header.encode())?;
+    Ok(in_pieces)
 }
 
 impl Sender<'_> {
@@ -76,22 +93,37 @@ impl Sender<'_> {
         buffer: &mut [u8],
     ) -> io::Result<()> {
         let record = self.outbound.record_of(self.source, shape)?;
-        let mut hasher = record.hasher(shape);
-        let (block, len) = (shape.number, shape.len);
-        let in_pieces = packer.as_ref().is_some_and(Packer::is_on);
-        let header =
-            if in_pieces { FrameHeader::Pieces { block, len } } else { FrameHeader::Block { block, len } };
-        writer.queue(&header.encode())?;
-        let mut failures = self.source.read_block(shape, buffer, &mut |bytes| {
-            if let Some(hasher) = &mut hasher {
-                hasher.update(bytes);
-            }
+        let in_pieces = queue_header(writer, shape, packer)?;
+        let read = record.read(self.source, shape, buffer, &mut |bytes| {
             self.send_piece(writer, packer, bytes, in_pieces)
         })?;
-        let (value, proof) = record.judge(shape, hasher, &mut failures);
-        let value = self.outbound.value_to_send(value, &failures);
+        let value = self.outbound.value_to_send(read.value, &read.failures);
         writer.queue(&Trailer(value).encode())?;
-        self.outbound.handle_sent(shape, proof, failures);
+        self.outbound.handle_sent(shape, read.proof, read.failures);
+        writer.flush()
+    }
+
+    /// Reads a block whole, into `window`, before anything of it goes out. Read while it did, it would take a file in it for failed that
+    /// changes meanwhile, and go once more for each.
+    fn send_read<W: Write>(
+        &self,
+        writer: &mut SealedWriter<W>,
+        shape: &BlockShape,
+        packer: &mut Option<Packer>,
+        window: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        window.resize(shape.len as usize, 0);
+        let record = self.outbound.record_of(self.source, shape)?;
+        let read = record.read(self.source, shape, window, &mut |_| Ok(()))?;
+        if self.outbound.waits_unread(shape, &read.failures) {
+            return Ok(());
+        }
+        let in_pieces = queue_header(writer, shape, packer)?;
+        for piece in window.chunks_mut(PIECE) {
+            self.send_piece(writer, packer, piece, in_pieces)?;
+        }
+        writer.queue(&Trailer(read.value).encode())?;
+        self.outbound.handle_sent(shape, read.proof, read.failures);
         writer.flush()
     }
 

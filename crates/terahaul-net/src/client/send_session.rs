@@ -478,9 +478,9 @@ impl Driver {
                     return Err(ClientError::Depot(error));
                 }
                 if untold.is_empty() {
-                    self.handle_refusal(block, error)?;
+                    self.outbound.handle_refusal(block, error).map_err(ClientError::Depot)?;
                 } else {
-                    open.unread.add(block, untold, &error);
+                    open.unread.add(block, untold, Some(&error));
                     open.ask_if_read().await?;
                 }
             }
@@ -508,9 +508,8 @@ impl Driver {
             }
             Message::Pong => {
                 open.session.echo.handle_pong();
-                for (block, told, error) in open.unread.handle_pong(&open.session.echo) {
-                    self.outbound.handle_told(told);
-                    self.handle_refusal(block, error)?;
+                for (block, told, refusal) in open.unread.handle_pong(&open.session.echo) {
+                    self.outbound.handle_told(block, told, refusal).map_err(ClientError::Depot)?;
                 }
                 open.ask_if_read().await?;
             }
@@ -519,12 +518,12 @@ impl Driver {
         Ok(None)
     }
 
-    fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), ClientError> {
-        if self.outbound.handle_refusal(block, &error) { Ok(()) } else { Err(ClientError::Depot(error)) }
-    }
-
-    async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {
+    async fn handle_outbound(&mut self, open: &mut Open, event: OutboundEvent) -> Result<(), ClientError> {
         match event {
+            OutboundEvent::Unread(block, untold) => {
+                open.unread.add(block, untold, None);
+                open.ask_if_read().await
+            }
             OutboundEvent::Failed(failures) => self.report_failures(open, failures).await,
             OutboundEvent::Advice(advice) => open.session.say(Message::Advice(advice)).await,
         }

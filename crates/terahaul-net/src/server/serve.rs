@@ -183,9 +183,13 @@ impl<S: Serve> Serving<'_, S> {
         }
     }
 
-    async fn handle_outbound(&self, event: OutboundEvent) -> Result<(), SessionError> {
+    async fn handle_outbound(&mut self, event: OutboundEvent) -> Result<(), SessionError> {
         let failures = match event {
             OutboundEvent::Failed(failures) => failures,
+            OutboundEvent::Unread(block, untold) => {
+                self.unread.add(block, untold, None);
+                return self.ask_if_read().await;
+            }
             OutboundEvent::Advice(advice) => return self.messages.say(Message::Advice(advice)).await,
         };
         for message in failures::messages(&failures) {
@@ -253,9 +257,9 @@ impl<S: Serve> Serving<'_, S> {
                     self.handle_outbound(event).await?;
                 }
                 if untold.is_empty() {
-                    self.handle_refusal(block, error)?;
+                    self.queue.handle_refusal(block, error)?;
                 } else {
-                    self.unread.add(block, untold, &error);
+                    self.unread.add(block, untold, Some(&error));
                     self.ask_if_read().await?;
                 }
             }
@@ -271,9 +275,8 @@ impl<S: Serve> Serving<'_, S> {
             Message::Ping => self.messages.say(Message::Pong).await?,
             Message::Pong => {
                 self.echo.handle_pong();
-                for (block, told, error) in self.unread.handle_pong(&self.echo) {
-                    self.queue.handle_told(told);
-                    self.handle_refusal(block, error)?;
+                for (block, told, refusal) in self.unread.handle_pong(&self.echo) {
+                    self.queue.handle_told(block, told, refusal)?;
                 }
                 self.ask_if_read().await?;
             }
@@ -288,9 +291,5 @@ impl<S: Serve> Serving<'_, S> {
             self.messages.say(Message::Ping).await?;
         }
         Ok(())
-    }
-
-    fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), SessionError> {
-        if self.queue.handle_refusal(block, &error) { Ok(()) } else { Err(error.into()) }
     }
 }

@@ -208,8 +208,10 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
             Ok(loaded) => loaded,
             // The caller hands the block back.
             Err(NotLoaded::Source(error)) => return exchange.end(Some(error.to_string())),
-            Err(NotLoaded::Early(wanting)) => {
-                outbound.defer(channel, &shape, wanting);
+            Err(waits) => {
+                if let NotLoaded::Early(wanting) = waits {
+                    outbound.defer(channel, &shape, wanting);
+                }
                 exchange.lock().end.spare.push(cargo);
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use super::rig::{Bytes, established, send_all};
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use terahaul_core::{
@@ -89,8 +90,12 @@ fn a_block_is_not_worth_any_more_what_was_recorded_of_it() {
 
 /// Both ends of a transfer of these files, and what the sender's control channel is to tell.
 fn both_ends() -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
+    both_ends_of(FILES)
+}
+
+fn both_ends_of(files: u32) -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
     let mut receiver = Receiver::default();
-    for _ in 0..FILES {
+    for _ in 0..files {
         receiver.append(Some(SIZE)).unwrap();
     }
     receiver.seal();
@@ -98,15 +103,15 @@ fn both_ends() -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
     let inbound = Inbound::start(receiver, sink, Arc::new(MemoryLedger::default())).unwrap();
     let (events, heard) = unbounded_channel();
     let outbound = Outbound::new(events);
-    outbound.declare((0..FILES).map(|_| Some(SIZE)), true).unwrap();
-    outbound.handle_accepted(FILES.into()).unwrap();
+    outbound.declare((0..files).map(|_| Some(SIZE)), true).unwrap();
+    outbound.handle_accepted(files.into()).unwrap();
     (outbound, inbound, heard)
 }
 
 /// The receiver has refused the block, and has read what in it has failed.
 fn hears_of_failures(outbound: &Outbound) {
-    outbound.handle_told(outbound.untold(BlockNumber(0)));
-    assert!(outbound.handle_refused(BlockNumber(0)));
+    let refusal = WireError::passing(ErrorCode::Conflict, "");
+    outbound.handle_told(BlockNumber(0), outbound.untold(BlockNumber(0)), Some(refusal)).unwrap();
 }
 
 fn zeros_stand_for_a_file(recorded: Option<Hash>) {
@@ -129,6 +134,58 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
     outbound.reopen();
     let zeros = outbound.value_to_send(Hash([7; 32]), &failures);
     assert_ne!(zeros, Hash([7; 32]));
+}
+
+/// A block of which one more file has changed each time that it is read, while other bytes of it go out.
+struct Changing {
+    read: AtomicU32,
+}
+
+impl BlockSource for Changing {
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let piece = piece_at(buffer, 0, shape.len);
+        piece.fill(WHOLE);
+        emit(piece)?;
+        let changed = self.read.fetch_add(1, Ordering::Relaxed).min(MANY - 2);
+        let failed = |entry| EntryFailure {
+            entry: EntryIndex(entry),
+            cause: FailureCause::Changed,
+            detail: String::new(),
+        };
+        Ok((0..=changed).map(failed).collect())
+    }
+}
+
+const MANY: u32 = 50;
+
+/// It was sent once more for each, and the session ended at the sixth.
+#[test]
+fn a_block_whose_files_change_one_after_another_is_sent_twice_at_most() {
+    let (outbound, inbound, mut heard) = both_ends_of(MANY);
+    let source = &Changing { read: AtomicU32::default() };
+    assert_eq!(send(&outbound, &inbound, source), [BlockNumber(0)]);
+    let sent = outbound.sent();
+    inbound.with(|receiver| receiver.handle_failed([EntryIndex(0)]));
+    hears_of_failures(&outbound);
+    while inbound.with(|receiver| !receiver.is_complete()) {
+        assert_eq!(send(&outbound, &inbound, source), []);
+        while let Ok(event) = heard.try_recv() {
+            match event {
+                OutboundEvent::Failed(failures) => {
+                    let entries = failures.iter().map(|failure| failure.entry);
+                    inbound.with(|receiver| receiver.handle_failed(entries));
+                }
+                OutboundEvent::Unread(block, untold) => outbound.handle_told(block, untold, None).unwrap(),
+                OutboundEvent::Advice(_) => {}
+            }
+        }
+    }
+    assert_eq!(outbound.sent().0, 2 * sent.0);
 }
 
 /// A depot's disk, which gives other bytes of the second file than it was given, and does not say so.
@@ -175,13 +232,15 @@ fn a_file_that_is_not_as_it_was_recorded_fails_alone_once_its_block_was_refused(
     assert!(heard.try_recv().is_err(), "it may be the way that has changed it");
 
     assert!(outbound.handle_refused(BlockNumber(0)));
-    assert_eq!(send(&outbound, &inbound, &Rotten), [BlockNumber(0)]);
+    assert_eq!(send(&outbound, &inbound, &Rotten), [], "nothing of it is sent before that is said");
     let Ok(OutboundEvent::Failed(failures)) = heard.try_recv() else { panic!("nobody is told") };
     let rotten = EntryIndex(1);
     assert_eq!(failures.iter().map(|failure| failure.entry).collect::<Vec<_>>(), [rotten]);
+    let Ok(OutboundEvent::Unread(block, untold)) = heard.try_recv() else { panic!("it is not asked for") };
+    assert_eq!((block, &untold[..]), (BlockNumber(0), &[rotten][..]));
 
     inbound.with(|receiver| receiver.handle_failed([rotten]));
-    hears_of_failures(&outbound);
+    outbound.handle_told(block, untold, None).unwrap();
     assert_eq!(send(&outbound, &inbound, &Rotten), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");
@@ -216,7 +275,7 @@ fn a_file_that_vanishes_between_two_sendings_of_its_block_fails_alone() {
         let refused = send_refused(&outbound, &inbound, vanished);
         let [(block, error)] = &refused[..] else { panic!("{refused:?}") };
         assert_eq!((error.code, error.retry), (ErrorCode::Conflict, false), "the first is kept");
-        assert!(outbound.handle_refusal(*block, error));
+        outbound.handle_refusal(*block, error.clone()).unwrap();
         assert!(outbound.is_sent(), "it waits for the one that is there to become durable");
         outbound.handle_channel_lost(ChannelId(0));
     }
@@ -234,7 +293,7 @@ fn a_block_that_differs_from_the_one_that_was_kept_ends_the_session_unless_a_fil
         .map(|_| {
             let refused = send_refused(&outbound, &inbound, &other);
             let [(block, error)] = &refused[..] else { panic!("{refused:?}") };
-            outbound.handle_refusal(*block, error)
+            outbound.handle_refusal(*block, error.clone()).is_ok()
         })
         .collect();
     assert_eq!(told, [true, true, true, true, true, false]);

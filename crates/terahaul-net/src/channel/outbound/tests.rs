@@ -1,6 +1,8 @@
-use terahaul_core::FailureCause;
+use terahaul_core::{FailureCause, Hash};
+use terahaul_wire::ErrorCode;
 use tokio::sync::mpsc;
 
+use super::failing::NO_VALUE;
 use super::*;
 
 const CHANNEL: ChannelId = ChannelId(0);
@@ -100,8 +102,7 @@ fn a_refused_block_with_what_has_failed_waits_until_the_receiver_has_read_of_tha
     assert_eq!(untold, [first.entry]);
     // What is said behind the question is not what was read.
     outbound.handle_failed([second.entry]);
-    outbound.handle_told(untold);
-    assert!(outbound.handle_refusal(shape.number, &refusal));
+    outbound.handle_told(shape.number, untold, Some(refusal)).unwrap();
     assert_eq!(value(std::slice::from_ref(&first)), Hash([1; 32]));
     assert_eq!(value(&[first, second.clone()]), NO_VALUE);
     assert_eq!(outbound.untold(shape.number), [second.entry]);
