@@ -52,6 +52,8 @@ struct Shared {
     /// Bytes of the longest datagram that gets through, where there is a limit.
     longest: Mutex<Option<usize>>,
     dark_until: Mutex<Option<Instant>>,
+    /// The depot's datagrams that reached the client after that.
+    passed_since_dark: AtomicU64,
     datagrams_dark_until: Mutex<Option<Instant>>,
     /// How often the address has changed.
     bindings: AtomicU64,
@@ -111,6 +113,11 @@ impl Relay {
     pub fn opened_since_fault(&self) -> u64 {
         let before = *self.shared.opened_by_fault.lock().unwrap();
         before.map_or(0, |before| self.shared.opened.load(Ordering::SeqCst) - before)
+    }
+
+    /// Datagrams of the depot's that reached the client after nothing at all had got through for a while.
+    pub fn passed_since_dark(&self) -> u64 {
+        self.shared.passed_since_dark.load(Ordering::SeqCst)
     }
 
     /// Bytes in datagrams that came from the client.
@@ -247,6 +254,8 @@ impl Shared {
                 if bound && !filtered && shared.passes(&buffer[..len]) {
                     let reaches = down.send_to(&buffer[..len], client).is_ok();
                     shared.has_answered.fetch_or(reaches, Ordering::SeqCst);
+                    let was_dark = shared.dark_until.lock().unwrap().is_some();
+                    shared.passed_since_dark.fetch_add(u64::from(reaches && was_dark), Ordering::SeqCst);
                 }
             }
         });
