@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use terahaul_net::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -160,15 +161,12 @@ impl NearEnd {
     pub(crate) async fn listen(&self) -> io::Result<SocketAddr> {
         let listener = listen_on_loopback().await?;
         let address = listener.local_addr()?;
+        let mut listener = Listener::from(listener);
         let opens = self.opens.clone();
         let room = Arc::new(Semaphore::new(MOST_CARRIED));
         tokio::spawn(async move {
             loop {
-                let Ok((socket, _)) = listener.accept().await else {
-                    // Out of descriptors, most likely: going on at once would only spin.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                };
+                let (socket, _) = listener.accept().await;
                 // Anybody on this machine may connect; whoever comes on top of these is not carried, and the others are.
                 let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
                 let (answer, stream) = oneshot::channel();

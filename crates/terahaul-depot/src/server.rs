@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use terahaul_net::Listener;
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, CertificateError, Fingerprint, ServerTls, TlsConfigError};
@@ -150,21 +151,13 @@ impl Server {
         let router = self.depot.http_router();
         let room = Arc::new(Semaphore::new(connections_for(terahaul_net::raise_descriptor_limit())));
         let mut connections = JoinSet::new();
+        let mut listener = Listener::from(self.listener);
         loop {
-            let accepted = tokio::select! {
+            let (socket, peer) = tokio::select! {
                 _ = stop.changed() => break,
                 () = self.depot.inner.data_watch.until_found() => break,
-                accepted = self.listener.accept() => accepted,
+                accepted = listener.accept() => accepted,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            };
-            let (socket, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of descriptors, most likely: going on at once would only spin.
-                    tracing::warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                    continue;
-                }
             };
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
                 tracing::warn!(%peer, "refused: too many connections are open");
@@ -179,7 +172,7 @@ impl Server {
             };
             connections.spawn(connection.run(socket, permit));
         }
-        drop(self.listener);
+        drop(listener);
         connections.abort_all();
         while connections.join_next().await.is_some() {}
         self.depot.close().await;

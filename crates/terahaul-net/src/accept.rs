@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::channel::{DataChannel, keep_watch};
-use crate::replay::Replay;
+use crate::rewind::Rewind;
 use crate::tls::{Established, Handshake, HandshakeError, Opener, Progress, Record, ServerTls};
 
 /// Longest time from connecting to having said who one is.
@@ -32,11 +32,11 @@ const MAX_HELLO: usize = 64 << 10;
 /// A connection, sorted.
 pub enum Incoming {
     /// HTTP over TLS.
-    Https(Box<TlsStream<Replay<TcpStream>>>),
+    Https(Box<TlsStream<Rewind<TcpStream>>>),
     /// HTTP in the clear, on loopback only.
-    Http(Replay<TcpStream>),
+    Http(Rewind<TcpStream>),
     /// A control channel.
-    Control(Box<TlsStream<Replay<TcpStream>>>),
+    Control(Box<TlsStream<Rewind<TcpStream>>>),
     /// A data channel that has said which session it belongs to.
     Data(Box<DataChannel>, Bind),
 }
@@ -109,15 +109,15 @@ async fn shake(
     socket: TcpStream,
     config: Arc<ServerConfig>,
     first: Vec<u8>,
-) -> Result<Box<TlsStream<Replay<TcpStream>>>, AcceptError> {
-    Ok(Box::new(TlsAcceptor::from(config).accept(Replay::new(first, socket)).await?))
+) -> Result<Box<TlsStream<Rewind<TcpStream>>>, AcceptError> {
+    Ok(Box::new(TlsAcceptor::from(config).accept(Rewind::new(first, socket)).await?))
 }
 
 async fn clear(mut socket: TcpStream, first: Vec<u8>) -> Result<Incoming, AcceptError> {
     if socket.peer_addr()?.ip().to_canonical().is_loopback()
         && socket.local_addr()?.ip().to_canonical().is_loopback()
     {
-        return Ok(Incoming::Http(Replay::new(first, socket)));
+        return Ok(Incoming::Http(Rewind::new(first, socket)));
     }
     let body = "This depot speaks HTTPS to other machines: use https:// in the address.\n";
     let head = format!(

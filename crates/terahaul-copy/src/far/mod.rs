@@ -22,6 +22,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq;
 use terahaul_core::FailureCause;
+use terahaul_net::Listener;
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Seat, Service, run_control};
 use terahaul_net::session::{Sessions, SignedWord};
@@ -330,25 +331,14 @@ impl Far {
     async fn serve(self) {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut is_told = false;
+        let (mut listener, mut inner) = (Listener::from(self.listener), self.inner.map(Listener::from));
         loop {
-            let accepted = match &self.inner {
+            let (socket, peer) = match &mut inner {
                 Some(inner) => tokio::select! {
-                    accepted = self.listener.accept() => accepted,
+                    accepted = listener.accept() => accepted,
                     accepted = inner.accept() => accepted,
                 },
-                None => self.listener.accept().await,
-            };
-            let (socket, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Of a cause that stays, such as a limit on open files, once is enough.
-                    if !std::mem::replace(&mut is_told, true) {
-                        tracing::warn!("cannot accept a connection: {error}");
-                    }
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
+                None => listener.accept().await,
             };
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
             let (side, tls, sessions) =

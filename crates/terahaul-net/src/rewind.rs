@@ -7,20 +7,20 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Gives back the bytes that were read to tell who is speaking, then the rest of the stream.
-pub struct Replay<S> {
+pub struct Rewind<S> {
     first: Vec<u8>,
     taken: usize,
     stream: S,
 }
 
-impl<S> Replay<S> {
+impl<S> Rewind<S> {
     /// `first`, then `stream`.
     pub fn new(first: Vec<u8>, stream: S) -> Self {
         Self { first, taken: 0, stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -40,7 +40,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Replay<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
