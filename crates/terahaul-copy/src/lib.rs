@@ -5,11 +5,13 @@
 
 mod alike;
 mod bases;
+mod copy_key;
 mod error;
 mod failures;
 pub mod far;
 pub mod greeting;
 mod install;
+mod job;
 mod landing;
 mod leash;
 mod local;
@@ -21,6 +23,7 @@ pub mod operand;
 mod overheard;
 mod pull;
 mod push;
+mod report;
 pub mod rules;
 mod skipped;
 pub mod ssh;
@@ -30,10 +33,11 @@ pub mod top;
 
 pub use error::{CopyError, CopyErrorKind};
 pub use failures::{Failure, Failures};
+pub use job::Job;
 pub use local::copy_local;
 pub use near::{FarSide, Way};
 pub use notes::Item;
-
 pub use pull::pull;
 pub use push::push;
-pub use summary::{Copied, Job, Landed, Looks, Report};
+pub use report::{Looks, Report};
+pub use summary::{Copied, Landed};

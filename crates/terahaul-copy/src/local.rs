@@ -9,18 +9,21 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockShape, ByteCount, ChannelId, Pace};
+use terahaul_core::{BlockShape, ChannelId, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound, InboundError};
 
+use crate::copy_key::copy_key;
 use crate::error::CopyError;
+use crate::job::Job;
 use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
 use crate::offer::{Offer, is_only_file, names_asked};
 use crate::pull::{blocking, telling};
-use crate::summary::{Copied, Job, Looks, Report, copy_key};
+use crate::report::{Looks, Report};
+use crate::summary::Copied;
 
 /// Bytes that are read, hashed and written at a time.
 const PIECE: usize = 256 << 10;
@@ -79,7 +82,7 @@ pub async fn copy_local(
     let landed = landed?;
     landing.tell_items(&mut |item| report.item(item));
     let failures = offer.skipped().and(landing.failures());
-    let moved = ByteCount(landed.literal);
+    let moved = landed.literal;
     Ok(Copied { landed, moved, failures, way: Way::Local, ..Copied::default() })
 }
 

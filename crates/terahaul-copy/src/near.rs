@@ -14,10 +14,11 @@ use yamux::Stream;
 use crate::error::{CopyError, CopyErrorKind};
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
 use crate::install::{self, RUN_INSTALLED};
+use crate::job::Job;
 use crate::operand::Host;
 use crate::overheard::Overheard;
+use crate::report::Report;
 use crate::ssh::{Running, Ssh, describe, explain, is_of_ssh};
-use crate::summary::{Job, Report};
 use crate::through_ssh::{self, Aside, NearEnd};
 
 /// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.

@@ -10,17 +10,20 @@ use terahaul_net::client::{Progress, ReceiveWatch, Receiving};
 use terahaul_tree::NamePattern;
 
 use crate::alike;
+use crate::copy_key::copy_key;
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Name, Sources, Task};
+use crate::job::Job;
 use crate::landing::{Asked, Closing, Landing};
 use crate::naming::settle;
 use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
 use crate::push::beside;
+use crate::report::{Looks, Report};
 use crate::ssh::Ssh;
-use crate::summary::{Copied, Job, Looks, Report, copy_key};
+use crate::summary::Copied;
 use crate::top::Top;
 
 /// Copies `paths` of `host` to `to`.

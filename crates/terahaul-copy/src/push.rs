@@ -12,16 +12,19 @@ use terahaul_net::server::Manifest;
 use tokio::sync::mpsc;
 
 use crate::alike;
+use crate::copy_key::copy_key;
 use crate::error::CopyError;
 use crate::failures::Failure;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
+use crate::job::Job;
 use crate::near::FarSide;
 use crate::notes::{Hearing, Note};
 use crate::offer::{Offer, OfferManifest, is_only_file, names_of, step_back};
 use crate::operand::Remote;
+use crate::report::{Looks, Report};
 use crate::ssh::Ssh;
-use crate::summary::{Copied, Job, Looks, Report, copy_key};
+use crate::summary::Copied;
 
 /// Copies `sources` to `to`.
 pub async fn push(

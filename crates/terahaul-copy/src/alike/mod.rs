@@ -28,7 +28,7 @@ pub(crate) use asking::ask;
 pub(crate) use found::{Asker, Found};
 
 use crate::error::CopyError;
-use crate::summary::Job;
+use crate::job::Job;
 
 /// The fingerprints' key, where a copy by these rules asks at all.
 pub(crate) fn key(job: &Job) -> Result<Option<[u8; 32]>, CopyError> {

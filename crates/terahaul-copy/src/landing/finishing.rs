@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use terahaul_core::FailureCause;
+use terahaul_core::{ByteCount, FailureCause};
 use terahaul_tree::{
     Copying, EntryTable, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink, remove_opening_up,
 };
@@ -89,8 +89,8 @@ impl Landing {
         });
         let late: Vec<_> = refused.chain(short).chain(short_of_top).collect();
         state.late.listed.extend(late);
-        let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
-        let folders = folders + u64::from(self.made);
+        let (matched, literal) = (ByteCount(self.inbound.copied()), ByteCount(self.inbound.sent()));
+        let (bytes, folders) = (ByteCount(bytes), folders + u64::from(self.made));
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
     }

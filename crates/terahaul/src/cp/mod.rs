@@ -221,7 +221,7 @@ fn closing(copied: &Copied, time: Duration) -> String {
     let mut text = match made.is_empty() {
         true if failed > 0 => "nothing was copied".to_owned(),
         true => "nothing was to be copied".to_owned(),
-        false => format!("copied {}, {}; {}", made.join(", "), ByteCount(bytes), pace(copied.moved, time)),
+        false => format!("copied {}, {}; {}", made.join(", "), bytes, pace(copied.moved, time)),
     };
     for (count, what) in [
         (unchanged, "already there"),
@@ -248,9 +248,9 @@ fn figures(copied: &Copied) -> String {
         ("only metadata changed", touched.to_string()),
         ("removed", removed.to_string()),
         ("not copied", copied.failures.count().to_string()),
-        ("bytes of the files written", ByteCount(bytes).to_string()),
-        ("of them sent", ByteCount(literal).to_string()),
-        ("of them in the files replaced", ByteCount(matched).to_string()),
+        ("bytes of the files written", bytes.to_string()),
+        ("of them sent", literal.to_string()),
+        ("of them in the files replaced", matched.to_string()),
         ("bytes moved for it", copied.moved.to_string()),
     ];
     table(lines)
@@ -289,7 +289,8 @@ mod tests {
             let copied = Copied { landed, moved: ByteCount(moved), ..Copied::default() };
             closing(&copied, Duration::from_secs(2))
         };
-        let landed = Landed { files: 2, folders: 1, bytes: 4_000_000, unchanged: 40, ..Landed::default() };
+        let landed =
+            Landed { files: 2, folders: 1, bytes: ByteCount(4_000_000), unchanged: 40, ..Landed::default() };
         assert_eq!(
             said(landed, 3_000_000),
             "copied 2 files, 1 folder, 4.0 MB; 3.0 MB moved in 2.0 s, 1.5 MB/s; 40 already there"
