@@ -2,7 +2,7 @@
 //!
 //! [`Depot`] owns the database, the store and the live transfers. Two front ends share it: the HTTP API with the
 //! page ([`Depot::http_router`]) and native sessions. Both authenticate the same tokens, fill transfers through the
-//! same [`Live`], and read them through the same [`Outbound`].
+//! same [`Live`], and read them through the same [`Published`].
 
 mod api;
 mod auth;
@@ -37,5 +37,5 @@ pub use error_code::ApiCode;
 pub use server::{Bound, ServeError, Server};
 pub use transfer::{
     Appended, Before, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,
-    ManifestBatch, ManifestReader, Outbound, Page, Placed, TransferInfo,
+    ManifestBatch, ManifestReader, Page, Placed, Published, TransferInfo,
 };

@@ -14,7 +14,7 @@ use super::read_ahead::ReadAhead;
 use super::standing::Standing;
 use crate::DepotError;
 use crate::depot::Depot;
-use crate::transfer::Outbound;
+use crate::transfer::Published;
 
 /// Most bytes in one answer.
 const MAX_LENGTH: u64 = 128 << 20;
@@ -35,10 +35,10 @@ pub(super) async fn read(
     if !(1..=MAX_LENGTH).contains(&length) {
         return Err(DepotError::Invalid(format!("length is from 1 to {MAX_LENGTH}")).into());
     }
-    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    check(&outbound, Address(address), length)?;
+    let published = depot.open_published(&asking.caller, asking.id).await?;
+    check(&published, Address(address), length)?;
     let place = depot.inner.downloads.take(&asking.counted)?;
-    let reader = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place))).begin().await?;
+    let reader = ReadAhead::new(published, Address(address), length, Some(Arc::new(place))).begin().await?;
     let body = Standing::new(&depot, &asking.caller).guard(reader.into_body());
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -49,8 +49,8 @@ pub(super) async fn read(
 }
 
 /// The bytes must be of entries that arrived, without a gap between.
-fn check(outbound: &Outbound, address: Address, length: u64) -> Result<(), DepotError> {
-    let layout = outbound.layout();
+fn check(published: &Published, address: Address, length: u64) -> Result<(), DepotError> {
+    let layout = published.layout();
     let outside = || DepotError::Range {
         message:
             "the transfer has no such run of bytes: ask for files that arrived, without a gap between them"
@@ -62,7 +62,7 @@ fn check(outbound: &Outbound, address: Address, length: u64) -> Result<(), Depot
     while at.0 < end {
         let shape = at.block().and_then(|block| layout.shape(block)).ok_or_else(outside)?;
         let occupied = shape.number.address() + u64::from(shape.len);
-        let has_failed = |entry: &EntryIndex| outbound.failed().contains(entry);
+        let has_failed = |entry: &EntryIndex| published.failed().contains(entry);
         let is_lost = match &shape.content {
             BlockContent::Piece { entry, .. } => has_failed(entry),
             BlockContent::Packed { files, .. } => files.iter().any(|file| {

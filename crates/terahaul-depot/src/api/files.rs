@@ -22,13 +22,13 @@ pub(super) async fn read(
     method: Method,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
+    let published = depot.open_published(&asking.caller, asking.id).await?;
     let index = EntryIndex(entry);
-    let batch = outbound.manifest(u64::from(entry))?.next().await?;
+    let batch = published.manifest(u64::from(entry))?.next().await?;
     let found = batch.as_ref().filter(|batch| batch.first == u64::from(entry));
     let found = found.and_then(|batch| Some((batch.entries.first()?, batch.hashes.first()?)));
     let (entry, hash) = found.ok_or(DepotError::NotFound("entry"))?;
-    if outbound.failed().contains(&index) {
+    if published.failed().contains(&index) {
         return Err(DepotError::EntryFailed.into());
     }
     let size = entry.file_size().ok_or(DepotError::NotFound("file: the entry is a folder or a link"))?.0;
@@ -43,9 +43,9 @@ pub(super) async fn read(
         Choice::Send(part) => part,
     };
     let place = depot.inner.downloads.take(&asking.counted)?;
-    let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
+    let start = published.extent(index).map_or(Address(0), |extent| extent.address);
     let mut reader =
-        ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
+        ReadAhead::new(published, start + part.start, part.end - part.start, Some(Arc::new(place)));
     if method != Method::HEAD {
         reader = reader.begin().await?;
     }

@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 use super::log_cut;
 use crate::DepotError;
 use crate::places::Place;
-use crate::transfer::{Outbound, Reader};
+use crate::transfer::{Published, Reader};
 
 type Read = (Reader, Result<Vec<Bytes>, DepotError>);
 
 /// Reads a part of an address space. For each piece that is handed on another is read, so a block of 4 MiB is held, and little more.
 pub(crate) struct ReadAhead {
-    outbound: Outbound,
+    published: Published,
     /// Not here while it reads, nor after an error.
     reader: Option<Reader>,
     reading: Option<JoinHandle<Read>>,
@@ -29,9 +29,9 @@ pub(crate) struct ReadAhead {
 
 impl ReadAhead {
     /// Reads `len` bytes from `at` on; `place` is held until the reader is dropped.
-    pub fn new(outbound: Outbound, at: Address, len: u64, place: Option<Arc<Place>>) -> Self {
-        let reader = Some(Reader::new(outbound.clone(), at, len));
-        Self { outbound, reader, reading: None, proven: VecDeque::new(), _place: place }
+    pub fn new(published: Published, at: Address, len: u64, place: Option<Arc<Place>>) -> Self {
+        let reader = Some(Reader::new(published.clone(), at, len));
+        Self { published, reader, reading: None, proven: VecDeque::new(), _place: place }
     }
 
     /// Reads what comes first. An error there is an answer of its own, and not one that is cut.
@@ -47,7 +47,7 @@ impl ReadAhead {
 
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, DepotError>> {
-        if self.outbound.is_closed() {
+        if self.published.is_closed() {
             return Some(Err(DepotError::NoTransfer));
         }
         while self.read_on().await && self.proven.is_empty() {}
@@ -82,7 +82,7 @@ impl ReadAhead {
         Body::from_stream(stream::unfold(self, |mut reader| async move {
             let piece = reader.next().await?;
             if let Err(error) = &piece {
-                log_cut(Some(reader.outbound.id()), error);
+                log_cut(Some(reader.published.id()), error);
             }
             Some((piece, reader))
         }))

@@ -14,15 +14,15 @@ use super::standing::Standing;
 use crate::DepotError;
 use crate::depot::Depot;
 use crate::places::Place;
-use crate::transfer::{ManifestReader, NamedFailures, Outbound};
+use crate::transfer::{ManifestReader, NamedFailures, Published};
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
-    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
+    let published = depot.open_published(&asking.caller, asking.id).await?;
     let place = depot.inner.downloads.take(&asking.counted)?;
     let lines = Lines {
-        failures: depot.named_failures(&outbound),
-        manifest: outbound.manifest(0)?,
-        outbound,
+        failures: depot.named_failures(&published),
+        manifest: published.manifest(0)?,
+        published,
         part: Part::Head,
         first: true,
         _place: place,
@@ -50,7 +50,7 @@ enum Part {
 }
 
 struct Lines {
-    outbound: Outbound,
+    published: Published,
     failures: NamedFailures,
     manifest: ManifestReader,
     part: Part,
@@ -73,7 +73,7 @@ impl Lines {
     /// Everything before the lists.
     fn head(&mut self) -> Result<String, DepotError> {
         self.part = Part::Failures;
-        let finished = self.outbound.finished();
+        let finished = self.published.finished();
         let (statement, signature) = (text(&finished.statement)?, text(&finished.signature)?);
         Ok(format!("{{\"statement\":{statement},\"signature\":{signature},\"failures\":["))
     }
@@ -93,7 +93,7 @@ impl Lines {
         };
         let indices = (batch.first as u32..).map(EntryIndex);
         let listed = indices.zip(&batch.entries).zip(&batch.hashes);
-        let arrived = listed.filter(|((index, _), _)| !self.outbound.failed().contains(index));
+        let arrived = listed.filter(|((index, _), _)| !self.published.failed().contains(index));
         let entries: Vec<_> = arrived
             .map(|((_, entry), hash)| ReceiptEntry::new(entry, entry.file_size().map(|_| *hash)))
             .collect();

@@ -19,14 +19,14 @@ pub(super) async fn read(
     method: Method,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
+    let published = depot.open_published(&asking.caller, asking.id).await?;
     let place = depot.inner.downloads.take(&asking.counted)?;
-    let plan = zip::plan(&outbound).await?;
-    let name = format!("{}.zip", outbound.name());
+    let plan = zip::plan(&published).await?;
+    let name = format!("{}.zip", published.name());
     let download = Download {
         size: plan.size(),
         // The same content makes the same file, byte for byte.
-        etag: format!("{}-zip{}", outbound.root().to_hex(), zip::FORMAT),
+        etag: format!("{}-zip{}", published.root().to_hex(), zip::FORMAT),
         content_type: "application/zip",
         file_name: name.as_bytes(),
     };
@@ -34,6 +34,6 @@ pub(super) async fn read(
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };
-    let body = zip::stream(outbound, plan, part.start, part.end, Arc::new(place));
+    let body = zip::stream(published, plan, part.start, part.end, Arc::new(place));
     Ok(download.respond(part, Standing::new(&depot, &asking.caller).guard(body)))
 }

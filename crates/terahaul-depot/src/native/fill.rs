@@ -138,17 +138,17 @@ async fn transfer_for(depot: &Depot, identity: &Identity, open: &OpenSend) -> Re
 }
 
 async fn finished(depot: &Depot, caller: &Caller, id: TransferId) -> Result<Filling<DepotFill>, DepotError> {
-    let outbound = depot.open_outbound(caller, id).await?;
+    let published = depot.open_published(caller, id).await?;
     let opened = Opened {
         transfer: id.0,
-        entries: outbound.layout().entry_count() as u32,
-        name: outbound.name().to_owned(),
+        entries: published.layout().entry_count() as u32,
+        name: published.name().to_owned(),
         link: Some(depot.link(id)),
-        bytes: outbound.byte_count().0,
+        bytes: published.byte_count().0,
         ..Opened::default()
     };
-    let blocks = outbound.layout().block_count() as u32;
-    Ok(Filling::Finished { opened, blocks, word: word(outbound.finished())? })
+    let blocks = published.layout().block_count() as u32;
+    Ok(Filling::Finished { opened, blocks, word: word(published.finished())? })
 }
 
 impl Fill for DepotFill {

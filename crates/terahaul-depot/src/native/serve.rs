@@ -14,12 +14,12 @@ use super::wire;
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
-use crate::transfer::{ManifestReader, Outbound};
+use crate::transfer::{ManifestReader, Published};
 
 /// A transfer that a client receives.
 pub struct DepotServe {
     depot: Depot,
-    outbound: Outbound,
+    published: Published,
 }
 
 pub(super) async fn open(
@@ -27,8 +27,8 @@ pub(super) async fn open(
     caller: &Caller,
     open: &OpenReceive,
 ) -> Result<DepotServe, DepotError> {
-    let outbound = depot.open_outbound(caller, TransferId(open.transfer)).await?;
-    Ok(DepotServe { depot: depot.clone(), outbound })
+    let published = depot.open_published(caller, TransferId(open.transfer)).await?;
+    Ok(DepotServe { depot: depot.clone(), published })
 }
 
 impl Serve for DepotServe {
@@ -36,16 +36,16 @@ impl Serve for DepotServe {
 
     fn opened(&self) -> Opened {
         Opened {
-            transfer: self.outbound.id().0,
-            entries: self.outbound.layout().entry_count() as u32,
-            name: self.outbound.name().to_owned(),
-            bytes: self.outbound.byte_count().0,
+            transfer: self.published.id().0,
+            entries: self.published.layout().entry_count() as u32,
+            name: self.published.name().to_owned(),
+            bytes: self.published.byte_count().0,
             ..Opened::default()
         }
     }
 
     fn block_limit(&self) -> u64 {
-        self.outbound.layout().block_count()
+        self.published.layout().block_count()
     }
 
     fn placement(&self) -> Placement {
@@ -53,18 +53,18 @@ impl Serve for DepotServe {
     }
 
     fn source(&self) -> Arc<dyn BlockSource> {
-        Arc::new(self.outbound.source())
+        Arc::new(self.published.source())
     }
 
     fn manifest(&self) -> Result<ManifestReader, WireError> {
-        self.outbound.manifest(0).map_err(wire)
+        self.published.manifest(0).map_err(wire)
     }
 
     async fn failed(&self, from: EntryIndex) -> Result<Vec<Failed>, WireError> {
-        if self.outbound.failed().is_empty() {
+        if self.published.failed().is_empty() {
             return Ok(Vec::new());
         }
-        let failures = self.depot.failures(&self.outbound, from).await.map_err(wire)?;
+        let failures = self.depot.failures(&self.published, from).await.map_err(wire)?;
         let failed = failures.into_iter().map(|failure| Failed {
             entry: failure.entry.0,
             cause: failure.cause.into(),
@@ -75,16 +75,16 @@ impl Serve for DepotServe {
 
     fn handle_failed(&self, failed: &[Failed]) {
         for failure in failed {
-            tracing::error!(transfer = %self.outbound.id(), entry = failure.entry, "{}", failure.detail);
+            tracing::error!(transfer = %self.published.id(), entry = failure.entry, "{}", failure.detail);
         }
     }
 
     fn word(&self) -> Result<SignedWord, WireError> {
-        word(self.outbound.finished()).map_err(wire)
+        word(self.published.finished()).map_err(wire)
     }
 
     async fn recheck(&self) -> Result<(), WireError> {
-        if self.outbound.is_closed() {
+        if self.published.is_closed() {
             return Err(WireError::fatal(
                 ErrorCode::NotFound,
                 "the transfer was removed or reopened while it was received: ask its sender",
@@ -94,6 +94,6 @@ impl Serve for DepotServe {
     }
 
     fn handle_finished(&self) {
-        tracing::info!(transfer = %self.outbound.id(), "received whole");
+        tracing::info!(transfer = %self.published.id(), "received whole");
     }
 }

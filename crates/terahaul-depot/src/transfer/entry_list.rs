@@ -9,7 +9,7 @@ use terahaul_core::{
 
 use super::entry_hashes::{EntryHashes, RUN};
 use super::live::Live;
-use super::{ManifestBatch, ManifestReader, Outbound};
+use super::{ManifestBatch, ManifestReader, Published};
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::db::StoredFailure;
@@ -87,21 +87,21 @@ const ATTEMPTS: u32 = 4;
 /// A transfer in memory, whichever way it is used.
 pub(super) enum Loaded {
     Live(Arc<Live>),
-    Outbound(Outbound),
+    Published(Published),
 }
 
 impl Loaded {
     fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
         match self {
             Self::Live(live) => live.manifest(from),
-            Self::Outbound(outbound) => outbound.manifest(from),
+            Self::Published(published) => published.manifest(from),
         }
     }
 
     pub fn with_layout<T>(&self, look: impl FnOnce(&Layout) -> T) -> T {
         match self {
             Self::Live(live) => live.inbound.with(|receiver| look(receiver.layout())),
-            Self::Outbound(outbound) => look(outbound.layout()),
+            Self::Published(published) => look(published.layout()),
         }
     }
 
@@ -109,7 +109,7 @@ impl Loaded {
     fn is_closed(&self) -> bool {
         match self {
             Self::Live(live) => live.is_closed(),
-            Self::Outbound(outbound) => outbound.is_closed(),
+            Self::Published(published) => published.is_closed(),
         }
     }
 

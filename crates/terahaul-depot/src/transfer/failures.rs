@@ -3,7 +3,7 @@
 use terahaul_core::{EntryIndex, FailureCause, ReceiptFailure};
 
 use super::entry_list::sentence;
-use super::{ManifestBatch, Outbound};
+use super::{ManifestBatch, Published};
 use crate::DepotError;
 use crate::db::StoredFailure;
 use crate::depot::Depot;
@@ -24,20 +24,20 @@ pub struct Failure {
 
 /// Reads a transfer's failed entries in order.
 struct FailureReader {
-    outbound: Outbound,
+    published: Published,
     from: u64,
 }
 
 impl FailureReader {
-    fn new(outbound: &Outbound, from: EntryIndex) -> Self {
-        Self { outbound: outbound.clone(), from: from.0.into() }
+    fn new(published: &Published, from: EntryIndex) -> Self {
+        Self { published: published.clone(), from: from.0.into() }
     }
 
     /// The next page; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<StoredFailure>>, DepotError> {
-        let page = self.outbound.depot()?.inner.db.failures(self.outbound.id(), self.from, PAGE).await?;
+        let page = self.published.depot()?.inner.db.failures(self.published.id(), self.from, PAGE).await?;
         // Asked afterwards: it is closed before its rows change, and then this is not all.
-        if self.outbound.is_closed() {
+        if self.published.is_closed() {
             return Err(DepotError::NoTransfer);
         }
         let Some(last) = page.last() else { return Ok(None) };
@@ -73,7 +73,7 @@ impl NamedFailures {
         if let Some(path) = self.batch.as_ref().and_then(known) {
             return Ok(path);
         }
-        self.batch = self.failures.outbound.manifest(index)?.next().await?;
+        self.batch = self.failures.published.manifest(index)?.next().await?;
         let path = self.batch.as_ref().and_then(known);
         path.ok_or_else(|| DepotError::Damaged("a failed entry is not stored".into()))
     }
@@ -81,14 +81,18 @@ impl NamedFailures {
 
 impl Depot {
     /// Some of the entries from `from` on that did not arrive, superseded ones included, in order; none behind the last.
-    pub async fn failures(&self, outbound: &Outbound, from: EntryIndex) -> Result<Vec<Failure>, DepotError> {
-        let page = FailureReader::new(outbound, from).next().await?.unwrap_or_default();
+    pub async fn failures(
+        &self,
+        published: &Published,
+        from: EntryIndex,
+    ) -> Result<Vec<Failure>, DepotError> {
+        let page = FailureReader::new(published, from).next().await?.unwrap_or_default();
         let told = |StoredFailure { entry, cause, detail, .. }| Failure { entry, cause, detail };
         Ok(page.into_iter().map(told).collect())
     }
 
     /// What a receipt says did not arrive.
-    pub(crate) fn named_failures(&self, outbound: &Outbound) -> NamedFailures {
-        NamedFailures { failures: FailureReader::new(outbound, EntryIndex(0)), batch: None }
+    pub(crate) fn named_failures(&self, published: &Published) -> NamedFailures {
+        NamedFailures { failures: FailureReader::new(published, EntryIndex(0)), batch: None }
     }
 }

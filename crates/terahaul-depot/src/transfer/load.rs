@@ -14,8 +14,8 @@ use super::Asker;
 use super::entry_list::Loaded;
 use super::ledger::DbLedger;
 use super::live::{LastSent, Live, Tail};
-use super::outbound::Outbound;
 use super::path_set::PathSet;
+use super::published::Published;
 use super::registry::Slot;
 use crate::auth::Caller;
 use crate::db::{TransferRow, TransferState};
@@ -101,33 +101,33 @@ impl Depot {
     }
 
     /// The finished transfer `id`, loaded if need be.
-    pub(crate) async fn outbound(&self, id: TransferId) -> Result<Outbound, DepotError> {
+    pub(crate) async fn published(&self, id: TransferId) -> Result<Published, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
-        if let Some(outbound) = &slot.outbound {
-            outbound.touch();
-            return Ok(outbound.clone());
+        if let Some(published) = &slot.published {
+            published.touch();
+            return Ok(published.clone());
         }
         let row = self.row(id).await?;
         if row.state == TransferState::Open {
             return Err(DepotError::NotFinished);
         }
-        self.outbound_in(&mut slot, &row).await
+        self.published_in(&mut slot, &row).await
     }
 
-    async fn outbound_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Outbound, DepotError> {
+    async fn published_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Published, DepotError> {
         let place = self.place().await?;
-        let outbound = self.load_outbound(row, place).await?;
-        slot.outbound = Some(outbound.clone());
-        Ok(outbound)
+        let published = self.load_published(row, place).await?;
+        slot.published = Some(published.clone());
+        Ok(published)
     }
 
     /// The transfer `id` in whichever state it is, loaded if need be. Behind the lock, as one that is being finished or reopened has
     /// another state afterwards.
     pub(super) async fn loaded(&self, id: TransferId) -> Result<Loaded, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
-        if let Some(outbound) = &slot.outbound {
-            outbound.touch();
-            return Ok(Loaded::Outbound(outbound.clone()));
+        if let Some(published) = &slot.published {
+            published.touch();
+            return Ok(Loaded::Published(published.clone()));
         }
         if let Some(live) = slot.live.as_ref().filter(|live| !live.is_finished()) {
             live.touch();
@@ -137,7 +137,7 @@ impl Depot {
         match row.state {
             TransferState::Open => self.live_in(&mut slot, &row).await.map(Loaded::Live),
             TransferState::Complete | TransferState::Partial => {
-                self.outbound_in(&mut slot, &row).await.map(Loaded::Outbound)
+                self.published_in(&mut slot, &row).await.map(Loaded::Published)
             }
         }
     }
@@ -235,17 +235,17 @@ impl Depot {
         })
     }
 
-    async fn load_outbound(
+    async fn load_published(
         &self,
         row: &TransferRow,
         place: OwnedSemaphorePermit,
-    ) -> Result<Outbound, DepotError> {
+    ) -> Result<Published, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let layout = self.load_manifest(row, &failed, None).await?.layout;
         let store = Arc::clone(&self.inner.store);
         let flat = blocking::run(move || store.open(id)).await??;
-        Outbound::new(self.clone(), row, layout, failed, flat, place)
+        Published::new(self.clone(), row, layout, failed, flat, place)
     }
 
     /// Reads the whole manifest once: its layout, and the hashes of its live paths (if asked for) and of its failed ones.

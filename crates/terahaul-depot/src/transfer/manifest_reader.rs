@@ -2,7 +2,7 @@
 
 use terahaul_core::{Entry, Hash, TransferId};
 
-use super::Outbound;
+use super::Published;
 use crate::DepotError;
 use crate::depot::Depot;
 
@@ -14,7 +14,7 @@ pub struct ManifestReader {
     /// The entries that there are at least.
     end: u64,
     /// What is read, where that can be closed.
-    outbound: Option<Outbound>,
+    published: Option<Published>,
 }
 
 /// Consecutive entries of a manifest.
@@ -32,19 +32,19 @@ pub struct ManifestBatch {
 
 impl ManifestReader {
     pub(super) fn new(depot: Depot, id: TransferId, from: u64, end: u64) -> Self {
-        Self { depot, id, at: from, end, outbound: None }
+        Self { depot, id, at: from, end, published: None }
     }
 
-    /// Reads of `outbound`, and no further once that is closed.
-    pub(super) fn of(self, outbound: Outbound) -> Self {
-        Self { outbound: Some(outbound), ..self }
+    /// Reads of `published`, and no further once that is closed.
+    pub(super) fn of(self, published: Published) -> Self {
+        Self { published: Some(published), ..self }
     }
 
     /// The next batch; `None` at the end. A transfer that is removed meanwhile, or reopened, has no end: what was read of it is not all.
     pub async fn next(&mut self) -> Result<Option<ManifestBatch>, DepotError> {
         let read = self.depot.inner.db.batch_at(self.id, self.at).await?;
         // Asked afterwards: it is closed before its rows change.
-        if self.outbound.as_ref().is_some_and(Outbound::is_closed) {
+        if self.published.as_ref().is_some_and(Published::is_closed) {
             return Err(DepotError::NoTransfer);
         }
         let Some(mut batch) = read else {

@@ -3,7 +3,7 @@
 //! | state | in memory | on |
 //! |---|---|---|
 //! | open | [`Live`] while someone sends, nothing when idle | `create`, [`reopen`] |
-//! | complete, partial | [`Outbound`] while someone reads; of a partial one a [`Live`], too, while someone may send more | `finish` |
+//! | complete, partial | [`Published`] while someone reads; of a partial one a [`Live`], too, while someone may send more | `finish` |
 //!
 //! What a transfer is doing is decided under its slot's lock in the [`Registry`], so that finishing, reopening,
 //! deleting and dropping from memory never overlap. The database is the truth; the store follows it:
@@ -26,9 +26,9 @@ mod ledger;
 mod live;
 mod load;
 mod manifest_reader;
-mod outbound;
 mod page;
 mod path_set;
+mod published;
 mod reader;
 pub(crate) mod recover;
 mod registry;
@@ -52,8 +52,8 @@ pub(crate) use generation::Unmarked;
 pub use info::TransferInfo;
 pub use live::Live;
 pub use manifest_reader::{ManifestBatch, ManifestReader};
-pub use outbound::Outbound;
 pub use page::{Before, Page};
+pub use published::Published;
 pub(crate) use reader::Reader;
 pub(crate) use registry::Registry;
 pub(crate) use unit::Unit;

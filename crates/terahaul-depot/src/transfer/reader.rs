@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use terahaul_core::{Address, BlockHasher};
 
-use super::Outbound;
+use super::Published;
 use super::unit::Unit;
 use crate::DepotError;
 
@@ -16,7 +16,7 @@ const KEPT: usize = 64;
 
 /// Reads a run of addresses, a piece at a time, and gives out what is wanted of a [`Unit`] once all of that is read and compared.
 pub(crate) struct Reader {
-    outbound: Outbound,
+    published: Published,
     /// What comes before is given out.
     at: Address,
     end: Address,
@@ -33,8 +33,8 @@ struct Reading {
 
 impl Reader {
     /// Reads `len` bytes from `at` on.
-    pub fn new(outbound: Outbound, at: Address, len: u64) -> Self {
-        Self { outbound, at, end: at + len, reading: None }
+    pub fn new(published: Published, at: Address, len: u64) -> Self {
+        Self { published, at, end: at + len, reading: None }
     }
 
     /// Whether all is given out.
@@ -46,10 +46,10 @@ impl Reader {
     pub fn read_on(&mut self) -> Result<Vec<Bytes>, DepotError> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
-            None => Reading::of(Unit::at(&self.outbound, self.at, self.end)?),
+            None => Reading::of(Unit::at(&self.published, self.at, self.end)?),
         };
         while reading.read < reading.unit.len() {
-            if reading.read_piece(&self.outbound, self.at, self.end)? && reading.read < reading.unit.len() {
+            if reading.read_piece(&self.published, self.at, self.end)? && reading.read < reading.unit.len() {
                 self.reading = Some(reading);
                 return Ok(Vec::new());
             }
@@ -66,12 +66,12 @@ impl Reading {
     }
 
     /// Returns whether any of it is wanted, which is what lies between `from` and `to`.
-    fn read_piece(&mut self, outbound: &Outbound, from: Address, to: Address) -> Result<bool, DepotError> {
+    fn read_piece(&mut self, published: &Published, from: Address, to: Address) -> Result<bool, DepotError> {
         let mut buffer = Buffer::take();
         let len = PIECE.min((self.unit.len() - self.read) as usize);
         let start = self.unit.start() + u64::from(self.read);
         let bytes = &mut buffer.bytes[..len];
-        outbound.read_at(start, bytes)?;
+        published.read_at(start, bytes)?;
         self.hasher.update(bytes);
         self.read += len as u32;
         let within = |address: Address| address.0.saturating_sub(start.0).min(len as u64) as usize;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use terahaul_core::TransferId;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Live, Outbound};
+use super::{Live, Published};
 
 /// How long a transfer that nobody uses stays in memory.
 const IDLE: Duration = Duration::from_secs(300);
@@ -20,7 +20,7 @@ pub(crate) struct Slot {
     /// It is being received; or it is partial, and somebody may send the rest.
     pub live: Option<Arc<Live>>,
     /// It is finished, and being read.
-    pub outbound: Option<Outbound>,
+    pub published: Option<Published>,
 }
 
 type Lock = Arc<tokio::sync::Mutex<Slot>>;
@@ -77,11 +77,11 @@ impl Registry {
         let now = Instant::now();
         let unread = locks.into_iter().filter_map(|lock| {
             let slot = lock.try_lock_owned().ok()?;
-            let idle = slot.outbound.as_ref().filter(|read| read.is_unshared())?.idle_for(now);
+            let idle = slot.published.as_ref().filter(|read| read.is_unshared())?.idle_for(now);
             Some((idle, slot))
         });
         if let Some((_, mut oldest)) = unread.max_by_key(|(idle, _)| *idle) {
-            oldest.clear_outbound();
+            oldest.clear_published();
         }
     }
 
@@ -99,11 +99,11 @@ impl Registry {
                 slot.clear_live().await;
                 dropped = true;
             }
-            if slot.outbound.as_ref().is_some_and(|read| read.is_unshared() && read.idle_for(now) >= time) {
-                slot.clear_outbound();
+            if slot.published.as_ref().is_some_and(|read| read.is_unshared() && read.idle_for(now) >= time) {
+                slot.clear_published();
                 dropped = true;
             }
-            if slot.live.is_none() && slot.outbound.is_none() {
+            if slot.live.is_none() && slot.published.is_none() {
                 self.forget(id, &slot);
             }
         }
@@ -134,7 +134,7 @@ impl Slot {
     /// Ends what is here: everything received becomes durable, and whoever still uses it gets errors. Only then may
     /// the transfer be loaded again, or two receivers would write it.
     pub async fn clear(&mut self) {
-        self.clear_outbound();
+        self.clear_published();
         self.clear_live().await;
     }
 
@@ -146,13 +146,13 @@ impl Slot {
     }
 
     /// The same of what is being read.
-    pub fn clear_outbound(&mut self) {
-        self.cut_outbound();
+    pub fn clear_published(&mut self) {
+        self.cut_published();
     }
 
     /// The same, and returns what is read, for readers to go on if it was cut for nothing.
-    pub fn cut_outbound(&mut self) -> Option<Outbound> {
-        self.outbound.take().inspect(Outbound::close)
+    pub fn cut_published(&mut self) -> Option<Published> {
+        self.published.take().inspect(Published::close)
     }
 }
 

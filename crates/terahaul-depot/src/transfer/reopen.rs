@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use terahaul_core::TransferId;
 use tokio::sync::OwnedMutexGuard;
 
-use super::Outbound;
+use super::Published;
 use super::live::{Live, Tail};
 use super::registry::Slot;
 use crate::db::{Reopening, TransferState};
@@ -33,7 +33,7 @@ use crate::{DepotError, blocking};
 /// changed for what was finished. Where that then fails, as on a full disk, it stands, and they go on: all but those that asked meanwhile.
 pub(super) struct Readers<'a> {
     slot: Option<&'a mut Slot>,
-    cut: Option<Outbound>,
+    cut: Option<Published>,
 }
 
 impl<'a> Readers<'a> {
@@ -44,16 +44,16 @@ impl<'a> Readers<'a> {
 
     /// The change is going to be committed.
     pub fn cut(&mut self) {
-        self.cut = self.slot.as_mut().and_then(|slot| slot.cut_outbound());
+        self.cut = self.slot.as_mut().and_then(|slot| slot.cut_published());
     }
 
     /// The change has failed. Nothing of it was given back yet; whether it is recorded nevertheless is looked up.
     pub async fn go_on(self, depot: &Depot, id: TransferId) {
-        let (Some(slot), Some(outbound)) = (self.slot, self.cut) else { return };
+        let (Some(slot), Some(published)) = (self.slot, self.cut) else { return };
         let row = depot.inner.db.transfer(id).await;
         if matches!(row, Ok(Some(row)) if row.state == TransferState::Partial) {
-            outbound.open_again();
-            slot.outbound = Some(outbound);
+            published.open_again();
+            slot.published = Some(published);
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
         let (depot, owner) = (&fixture.depot, &fixture.owner);
         let (id, failed) = (partial(&fixture).await, EntryIndex(0));
         let caller = Caller::Token(owner.clone());
-        let reader = depot.open_outbound(&caller, id).await.unwrap();
+        let reader = depot.open_published(&caller, id).await.unwrap();
         let live = depot.open_inbound(owner, id).await.unwrap();
         let again = || Batch { first: EntryIndex(1), entries: vec![of_a_byte("a")], seal: true };
 
@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(live.reopen().await, Err(DepotError::Database(_))));
         assert!(!reader.is_closed());
         assert!(reader.manifest(0).unwrap().next().await.unwrap().is_some());
-        let found = depot.open_outbound(&caller, id).await.unwrap();
+        let found = depot.open_published(&caller, id).await.unwrap();
         assert!(reader.failed().contains(&failed) && found.failed().contains(&failed));
 
         depot.inner.db.fail_commits(false).await;

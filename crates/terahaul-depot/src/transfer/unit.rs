@@ -6,13 +6,13 @@ use terahaul_core::{
 use terahaul_store::EntryFailure;
 use tokio::runtime::Handle;
 
-use super::Outbound;
+use super::Published;
 use crate::{DepotError, blocking};
 
 /// Bytes that are proven together: a block of a large file, or small files side by side. Nothing smaller has a hash of its own, so whoever
 /// wants less reads as much. All that is done with it blocks.
 pub(crate) struct Unit {
-    outbound: Outbound,
+    published: Published,
     start: Address,
     /// Of a packed block, of the files in question alone.
     shape: BlockShape,
@@ -21,26 +21,26 @@ pub(crate) struct Unit {
 
 impl Unit {
     /// That in which `at` is; of a packed block, all the files that have bytes between there and `end`.
-    pub fn at(outbound: &Outbound, at: Address, end: Address) -> Result<Self, DepotError> {
-        let shape = at.block().and_then(|block| outbound.layout().shape(block));
+    pub fn at(published: &Published, at: Address, end: Address) -> Result<Self, DepotError> {
+        let shape = at.block().and_then(|block| published.layout().shape(block));
         let shape = shape.ok_or_else(|| DepotError::Damaged(format!("nothing is at address {}", at.0)))?;
         let block_start = shape.number.address();
         let last = (end.0 - block_start.0).min(BLOCK_SIZE) as u32;
-        let mut unit = Self::of(outbound, shape)?;
+        let mut unit = Self::of(published, shape)?;
         unit.narrow(at.offset_in_block() as u32, last);
         Ok(unit)
     }
 
     /// A whole block.
-    pub fn of(outbound: &Outbound, shape: BlockShape) -> Result<Self, DepotError> {
-        let recorded = outbound.values().recorded(&shape)?.ok_or_else(|| {
+    pub fn of(published: &Published, shape: BlockShape) -> Result<Self, DepotError> {
+        let recorded = published.values().recorded(&shape)?.ok_or_else(|| {
             // It is closed before its rows change.
-            if outbound.is_closed() {
+            if published.is_closed() {
                 return DepotError::NoTransfer;
             }
             DepotError::Damaged(format!("the proof of block {} is missing", shape.number))
         })?;
-        Ok(Self { outbound: outbound.clone(), start: shape.number.address(), shape, recorded })
+        Ok(Self { published: published.clone(), start: shape.number.address(), shape, recorded })
     }
 
     /// Leaves those files of a packed block that have bytes between `from` and `to`.
@@ -77,7 +77,7 @@ impl Unit {
     /// All of it, proven.
     pub fn read(&self) -> Result<Vec<u8>, DepotError> {
         let mut bytes = vec![0; self.len() as usize];
-        self.outbound.read_at(self.start, &mut bytes)?;
+        self.published.read_at(self.start, &mut bytes)?;
         let mut hasher = self.hasher();
         hasher.update(&bytes);
         self.judge(hasher)?;
@@ -88,7 +88,7 @@ impl Unit {
     pub fn judge(&self, hasher: BlockHasher) -> Result<(), DepotError> {
         let mut differing = self.recorded.differing(&self.shape, &hasher.finish());
         // What failed need not be here, nor be what was sent, and nobody is given it as a file.
-        differing.retain(|entry| !self.outbound.failed().contains(entry));
+        differing.retain(|entry| !self.published.failed().contains(entry));
         let damaged: Vec<_> = differing.into_iter().map(|entry| self.damaged(entry)).collect();
         damaged.into_iter().next().map_or(Ok(()), Err)
     }
@@ -100,12 +100,12 @@ impl Unit {
         };
         let path = self.path_of(entry).unwrap_or_else(|| format!("entry {entry}"));
         let said = EntryFailure::damaged(entry).detail;
-        tracing::error!(transfer = %self.outbound.id(), entry = entry.0, path, offset, "{said}");
+        tracing::error!(transfer = %self.published.id(), entry = entry.0, path, offset, "{said}");
         DepotError::DamagedFile { path, offset }
     }
 
     fn path_of(&self, entry: EntryIndex) -> Option<String> {
-        let mut manifest = self.outbound.manifest(u64::from(entry.0)).ok()?;
+        let mut manifest = self.published.manifest(u64::from(entry.0)).ok()?;
         let batch = blocking::wait(&Handle::current(), async move { manifest.next().await })?.ok()??;
         Some(Printable(batch.entries.first()?.path.as_bytes()).to_string())
     }
@@ -124,10 +124,10 @@ mod tests {
         for size in [5, BLOCK_SIZE] {
             let fixture = Fixture::new().await;
             let id = fixture.finished(ByteCount(size)).await;
-            let outbound =
-                fixture.depot.open_outbound(&Caller::Token(fixture.owner.clone()), id).await.unwrap();
+            let published =
+                fixture.depot.open_published(&Caller::Token(fixture.owner.clone()), id).await.unwrap();
             fixture.depot.inner.db.close().await;
-            let unit = blocking::run(move || Unit::at(&outbound, Address(0), Address(size)).map(drop)).await;
+            let unit = blocking::run(move || Unit::at(&published, Address(0), Address(size)).map(drop)).await;
             let error = unit.unwrap().unwrap_err();
             assert!(matches!(error, DepotError::Database(_)), "{error}");
             assert!(error.retry());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use terahaul_core::{BlockContent, BlockNumber, BlockShape, EntryIndex};
 
-use crate::transfer::{Outbound, Unit};
+use crate::transfer::{Published, Unit};
 use crate::{DepotError, blocking};
 
 /// Blocks whose checksums are kept in the database at once.
@@ -38,7 +38,7 @@ fn position(shape: &BlockShape, entry: EntryIndex) -> Option<usize> {
 
 /// The checksums of a transfer's blocks: known, or computed and from then on known.
 pub(super) struct Checksums {
-    outbound: Outbound,
+    published: Published,
     fresh: Vec<(BlockNumber, Vec<u8>)>,
     /// What the database did not take. A download only reads: it goes on without, on a full disk too.
     unkept: HashMap<u32, Vec<u8>>,
@@ -47,8 +47,8 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
-    pub fn new(outbound: Outbound) -> Self {
-        Self { outbound, fresh: Vec::new(), unkept: HashMap::new(), last: None }
+    pub fn new(published: Published) -> Self {
+        Self { published, fresh: Vec::new(), unkept: HashMap::new(), last: None }
     }
 
     /// Reads a packed block.
@@ -115,14 +115,14 @@ impl Checksums {
         if fresh.is_empty() {
             return;
         }
-        let kept = match self.outbound.depot() {
-            Ok(depot) => depot.inner.db.keep_checksums(self.outbound.id(), &fresh).await.map_err(Into::into),
+        let kept = match self.published.depot() {
+            Ok(depot) => depot.inner.db.keep_checksums(self.published.id(), &fresh).await.map_err(Into::into),
             Err(error) => Err(error),
         };
         if let Err(error) = kept {
             // Of a transfer that is gone there is nothing to keep.
-            if self.unkept.is_empty() && !self.outbound.is_closed() {
-                let transfer = self.outbound.id();
+            if self.unkept.is_empty() && !self.published.is_closed() {
+                let transfer = self.published.id();
                 tracing::warn!(%transfer, %error, "checksums were not kept; the next download computes them again");
             }
             self.unkept.extend(fresh.into_iter().map(|(block, crcs)| (block.0, crcs)));
@@ -134,7 +134,7 @@ impl Checksums {
         first: BlockNumber,
         count: u32,
     ) -> Result<HashMap<u32, Vec<u32>>, DepotError> {
-        let rows = self.outbound.depot()?.inner.db.checksums(self.outbound.id(), first, count).await?;
+        let rows = self.published.depot()?.inner.db.checksums(self.published.id(), first, count).await?;
         let numbers = |bytes: Vec<u8>| {
             bytes
                 .chunks_exact(4)
@@ -152,17 +152,17 @@ impl Checksums {
     }
 
     fn shape(&self, block: BlockNumber) -> Result<BlockShape, DepotError> {
-        let shape = self.outbound.layout().shape(block);
+        let shape = self.published.layout().shape(block);
         shape.ok_or_else(|| DepotError::Damaged(format!("block {block} is not in the manifest")))
     }
 
     /// A block's bytes, as they were sent: a checksum that is kept is not one of damaged bytes.
     async fn read(&self, shape: &BlockShape) -> Result<Bytes, DepotError> {
-        if self.outbound.is_closed() {
+        if self.published.is_closed() {
             return Err(DepotError::NoTransfer);
         }
-        let (outbound, shape) = (self.outbound.clone(), shape.clone());
-        blocking::run(move || Unit::of(&outbound, shape)?.read().map(Bytes::from)).await?
+        let (published, shape) = (self.published.clone(), shape.clone());
+        blocking::run(move || Unit::of(&published, shape)?.read().map(Bytes::from)).await?
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
         let fixture = Fixture::new().await;
         let id = fixture.finished(ByteCount(1)).await;
         let owner = Caller::Token(fixture.owner.clone());
-        let mut checksums = Checksums::new(fixture.depot.open_outbound(&owner, id).await.unwrap());
+        let mut checksums = Checksums::new(fixture.depot.open_published(&owner, id).await.unwrap());
         checksums.keep(BlockNumber(0), &[0]).await;
         fixture.depot.delete_transfer(&owner, id).await.unwrap();
         checksums.flush().await;

@@ -6,7 +6,7 @@ use terahaul_core::EntryIndex;
 
 use super::format::{Item, end_len};
 use crate::DepotError;
-use crate::transfer::{ManifestBatch, Outbound};
+use crate::transfer::{ManifestBatch, Published};
 
 /// Where a batch of entries begins.
 #[derive(Clone, Copy, Debug)]
@@ -48,27 +48,27 @@ impl Plan {
 
 /// The items of a batch, without the entries that failed.
 pub(super) fn items<'a>(
-    outbound: &Outbound,
+    published: &Published,
     batch: &'a ManifestBatch,
 ) -> impl Iterator<Item = (EntryIndex, Item<'a>)> {
     let indices = (batch.first as u32..).map(EntryIndex);
-    let arrived = |(index, _): &(EntryIndex, _)| !outbound.failed().contains(index);
+    let arrived = |(index, _): &(EntryIndex, _)| !published.failed().contains(index);
     indices.zip(&batch.entries).filter(arrived).map(|(index, entry)| (index, Item::new(entry)))
 }
 
 /// The plan of a transfer, made once.
-pub(crate) async fn plan(outbound: &Outbound) -> Result<Arc<Plan>, DepotError> {
-    let made = outbound.zip().get_or_try_init(|| make(outbound)).await?;
+pub(crate) async fn plan(published: &Published) -> Result<Arc<Plan>, DepotError> {
+    let made = published.zip().get_or_try_init(|| make(published)).await?;
     Ok(Arc::clone(made))
 }
 
-async fn make(outbound: &Outbound) -> Result<Arc<Plan>, DepotError> {
+async fn make(published: &Published) -> Result<Arc<Plan>, DepotError> {
     let mut marks = Vec::new();
     let (mut entries, mut local, mut central) = (0, 0, 0);
-    let mut manifest = outbound.manifest(0)?;
+    let mut manifest = published.manifest(0)?;
     while let Some(batch) = manifest.next().await? {
         marks.push(Mark { first_entry: batch.first, local, central });
-        for (_, item) in items(outbound, &batch) {
+        for (_, item) in items(published, &batch) {
             central += item.central_len(local);
             local += item.local_len() + item.size + item.descriptor_len();
             entries += 1;

@@ -16,22 +16,22 @@ use super::writer::{Done, Writer};
 use crate::DepotError;
 use crate::api::{ReadAhead, log_cut};
 use crate::places::Place;
-use crate::transfer::Outbound;
+use crate::transfer::Published;
 
 /// Pieces that wait for the network.
 const AHEAD: usize = 2;
 
 /// The bytes `start..end` of the file.
-pub(crate) fn stream(outbound: Outbound, plan: Arc<Plan>, start: u64, end: u64, place: Arc<Place>) -> Body {
+pub(crate) fn stream(published: Published, plan: Arc<Plan>, start: u64, end: u64, place: Arc<Place>) -> Body {
     // Nothing is read before the body is asked for: a HEAD request never does.
-    let mut waiting = Some((outbound, plan, place));
+    let mut waiting = Some((published, plan, place));
     let mut receiver: Option<mpsc::Receiver<Result<Bytes, DepotError>>> = None;
     Body::from_stream(stream::poll_fn(move |context| {
-        if let Some((outbound, plan, place)) = waiting.take() {
+        if let Some((published, plan, place)) = waiting.take() {
             let (sender, pieces) = mpsc::channel(AHEAD);
             receiver = Some(pieces);
             tokio::spawn(async move {
-                let mut producer = Producer::new(outbound, plan);
+                let mut producer = Producer::new(published, plan);
                 producer.produce(sender, start, end).await;
                 drop(place);
             });
@@ -44,7 +44,7 @@ pub(crate) fn stream(outbound: Outbound, plan: Arc<Plan>, start: u64, end: u64, 
 }
 
 struct Producer {
-    outbound: Outbound,
+    published: Published,
     plan: Arc<Plan>,
     checksums: Checksums,
     /// The packed block that small files are taken from.
@@ -70,9 +70,9 @@ impl<E: Into<DepotError>> From<E> for Stop {
 }
 
 impl Producer {
-    fn new(outbound: Outbound, plan: Arc<Plan>) -> Self {
-        let checksums = Checksums::new(outbound.clone());
-        Self { outbound, plan, checksums, packed: None }
+    fn new(published: Published, plan: Arc<Plan>) -> Self {
+        let checksums = Checksums::new(published.clone());
+        Self { published, plan, checksums, packed: None }
     }
 
     async fn produce(&mut self, sender: mpsc::Sender<Result<Bytes, DepotError>>, start: u64, end: u64) {
@@ -85,7 +85,7 @@ impl Producer {
         };
         self.checksums.flush().await;
         if let Err(Stop::Failed(error)) = stop {
-            log_cut(Some(self.outbound.id()), &error);
+            log_cut(Some(self.published.id()), &error);
             writer.fail(error).await;
         }
     }
@@ -111,10 +111,10 @@ impl Producer {
     }
 
     async fn write_items(&mut self, writer: &mut Writer, from: Mark) -> Result<(), Stop> {
-        let outbound = self.outbound.clone();
-        let mut manifest = outbound.manifest(from.first_entry)?;
+        let published = self.published.clone();
+        let mut manifest = published.manifest(from.first_entry)?;
         while let Some(batch) = manifest.next().await? {
-            for (index, item) in items(&outbound, &batch) {
+            for (index, item) in items(&published, &batch) {
                 let entry = &batch.entries[(u64::from(index.0) - batch.first) as usize];
                 if !writer.passes_over(item.local_len() + item.size + item.descriptor_len()) {
                     self.write_item(writer, index, entry, &item).await?;
@@ -150,7 +150,7 @@ impl Producer {
 
     async fn small(&mut self, index: EntryIndex) -> Result<(Bytes, u32), Stop> {
         if self.packed.as_ref().is_none_or(|packed| packed.find(index).is_none()) {
-            let block = self.outbound.extent(index).and_then(|extent| extent.address.block());
+            let block = self.published.extent(index).and_then(|extent| extent.address.block());
             let block = block.ok_or_else(|| DepotError::Damaged(format!("entry {index} has no place")))?;
             self.packed = Some(self.checksums.packed(block).await?);
         }
@@ -166,14 +166,14 @@ impl Producer {
         index: EntryIndex,
         item: &Item<'_>,
     ) -> Result<(), Stop> {
-        let place = self.outbound.extent(index);
+        let place = self.published.extent(index);
         let (extent, (first, count)) = place
-            .zip(self.outbound.layout().blocks_of_large(index))
+            .zip(self.published.layout().blocks_of_large(index))
             .ok_or_else(|| DepotError::Damaged(format!("entry {index} has no place")))?;
         writer.put(item.local_header(0).into()).await?;
         let passed = writer.pass_over_some(item.size);
         let mut reader =
-            ReadAhead::new(self.outbound.clone(), extent.address + passed, item.size - passed, None);
+            ReadAhead::new(self.published.clone(), extent.address + passed, item.size - passed, None);
         // A block's checksum comes for free when it passes by whole.
         let mut block = first;
         block.0 += (passed / BLOCK_SIZE) as u32;
@@ -203,11 +203,11 @@ impl Producer {
     }
 
     async fn write_directory(&mut self, writer: &mut Writer, from: Mark) -> Result<(), Stop> {
-        let outbound = self.outbound.clone();
+        let published = self.published.clone();
         let mut offset = from.local;
-        let mut manifest = outbound.manifest(from.first_entry)?;
+        let mut manifest = published.manifest(from.first_entry)?;
         while let Some(batch) = manifest.next().await? {
-            for (index, item) in items(&outbound, &batch) {
+            for (index, item) in items(&published, &batch) {
                 if !writer.passes_over(item.central_len(offset)) && writer.wants_more() {
                     let entry = &batch.entries[(u64::from(index.0) - batch.first) as usize];
                     let crc = self.crc(index, entry).await?;
@@ -220,11 +220,11 @@ impl Producer {
     }
 
     async fn crc(&mut self, index: EntryIndex, entry: &Entry) -> Result<u32, DepotError> {
-        let place = || self.outbound.extent(index).and_then(|extent| extent.address.block());
+        let place = || self.published.extent(index).and_then(|extent| extent.address.block());
         match &entry.kind {
             EntryKind::Directory => Ok(0),
             EntryKind::Symlink { target } => Ok(crc32fast::hash(target)),
-            EntryKind::File { size } => match (place(), self.outbound.layout().blocks_of_large(index)) {
+            EntryKind::File { size } => match (place(), self.published.layout().blocks_of_large(index)) {
                 (Some(_), Some((first, count))) if size.0 >= BLOCK_SIZE => {
                     self.checksums.of_large(first, count).await
                 }

@@ -157,7 +157,7 @@ async fn a_partial_transfer_that_is_opened_again_counts_among_the_open_ones() {
     rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
     let others = [rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await];
     let owner = Caller::Token(rig.depot.authenticate(&rig.token).await.unwrap());
-    let reader = rig.depot.open_outbound(&owner, id.parse().unwrap()).await.unwrap();
+    let reader = rig.depot.open_published(&owner, id.parse().unwrap()).await.unwrap();
     append(&rig, &rig.token, &id, 2, vec![file("a", 1)]).await.refused(507, "too_many_transfers");
     let nothing = json!({ "entries": [], "first": 2 });
     rig.post(&format!("/transfers/{id}/entries"), nothing.clone()).await.refused(507, "too_many_transfers");

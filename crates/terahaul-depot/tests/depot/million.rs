@@ -57,8 +57,8 @@ async fn a_million_small_files_cost_seconds_and_bounded_memory() {
     let finished = started.elapsed();
     drop(live);
     let caller = Caller::Token(identity);
-    let outbound = rig.depot.open_outbound(&caller, id).await.unwrap();
-    assert_eq!(outbound.layout().entry_count(), 1_000_000);
+    let published = rig.depot.open_published(&caller, id).await.unwrap();
+    assert_eq!(published.layout().entry_count(), 1_000_000);
     let opened = started.elapsed();
     let listed = rig.depot.entries(&caller, id, 999_000, 1000).await.unwrap();
     assert_eq!(listed.len(), 1000);

@@ -31,11 +31,11 @@ async fn partial(depot: &Depot, identity: &Identity) -> (TransferId, String) {
 async fn assert_stands(depot: &Depot, identity: &Identity, (id, signature): &(TransferId, String)) {
     let caller = Caller::Token(identity.clone());
     assert_eq!(depot.transfer(&caller, *id).await.unwrap().state, TransferState::Partial);
-    let outbound = depot.open_outbound(&caller, *id).await.unwrap();
-    assert_eq!(outbound.finished().signature, *signature);
-    let extent = outbound.extent(EntryIndex(0)).expect("it has not failed");
+    let published = depot.open_published(&caller, *id).await.unwrap();
+    assert_eq!(published.finished().signature, *signature);
+    let extent = published.extent(EntryIndex(0)).expect("it has not failed");
     let mut bytes = vec![0; BLOCK_SIZE as usize];
-    outbound.flat().read_at(extent.address, &mut bytes).unwrap();
+    published.flat().read_at(extent.address, &mut bytes).unwrap();
     assert!(bytes == content(0, BLOCK_SIZE));
 }
 
@@ -45,7 +45,7 @@ async fn a_partial_transfer_stands_while_what_it_is_sent_is_refused() {
     let (depot, identity) = depot(folder.path()).await;
     let made = partial(&depot, &identity).await;
     let caller = Caller::Token(identity.clone());
-    let read_before = depot.open_outbound(&caller, made.0).await.unwrap();
+    let read_before = depot.open_published(&caller, made.0).await.unwrap();
     depot.create_transfer(&identity, named("t")).await.unwrap();
     let live = depot.open_inbound(&identity, made.0).await.unwrap();
     assert_stands(&depot, &identity, &made).await;
@@ -68,13 +68,13 @@ async fn a_partial_transfer_is_open_again_once_it_takes_more_and_so_after_a_cras
     let (first, identity) = depot(folder.path()).await;
     let (id, signature) = partial(&first, &identity).await;
     let caller = Caller::Token(identity.clone());
-    let read_before = first.open_outbound(&caller, id).await.unwrap();
+    let read_before = first.open_published(&caller, id).await.unwrap();
     let live = first.open_inbound(&identity, id).await.unwrap();
     live.fail_entries(vec![failure(0)]).await.unwrap();
     let appended = live.append_entries(batch(2, vec![file("a", 10), file("b", 20)], true)).await.unwrap();
     assert_eq!(first.transfer(&caller, id).await.unwrap().state, TransferState::Open);
     assert!(read_before.is_closed());
-    assert!(matches!(first.open_outbound(&caller, id).await, Err(DepotError::NotFinished)));
+    assert!(matches!(first.open_published(&caller, id).await, Err(DepotError::NotFinished)));
     assert!(folder.path().join(format!("store/incoming/{id}.data")).exists());
     drop((live, read_before));
     first.close().await;
@@ -130,9 +130,9 @@ async fn what_came_of_an_entry_that_has_failed_is_given_back() {
         assert_eq!(shown.durable_bytes, BLOCK_SIZE, "round {round}");
         let kept = folder.path().join(format!("store/published/{id}.data")).metadata().unwrap();
         assert!(kept.blocks() * 512 <= BLOCK_SIZE + 65_536, "{} bytes on the disk", kept.blocks() * 512);
-        let outbound = depot.open_outbound(&caller, id).await.unwrap();
+        let published = depot.open_published(&caller, id).await.unwrap();
         let mut bytes = vec![0; BLOCK_SIZE as usize];
-        outbound.flat().read_at(block.address(), &mut bytes).unwrap();
+        published.flat().read_at(block.address(), &mut bytes).unwrap();
         assert!(bytes == content(u64::from(round), BLOCK_SIZE));
     }
     // As a new start finds it.

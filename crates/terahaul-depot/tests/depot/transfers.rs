@@ -117,13 +117,13 @@ async fn a_transfer_survives_a_restart_at_every_stage() {
 
     let (fourth, identity) = depot(folder.path()).await;
     let caller = Caller::Token(identity);
-    let outbound = fourth.open_outbound(&caller, id).await.unwrap();
-    assert_eq!(outbound.finished().signature, finished.signature);
-    let extent = outbound.extent(EntryIndex(0)).unwrap();
+    let published = fourth.open_published(&caller, id).await.unwrap();
+    assert_eq!(published.finished().signature, finished.signature);
+    let extent = published.extent(EntryIndex(0)).unwrap();
     let mut bytes = vec![0; large.len()];
-    outbound.flat().read_at(extent.address, &mut bytes).unwrap();
+    published.flat().read_at(extent.address, &mut bytes).unwrap();
     assert!(bytes == large);
-    let source = outbound.source();
+    let source = published.source();
     let value = tokio::task::spawn_blocking(move || {
         terahaul_store::BlockSource::known_value(&source, BlockNumber(2)).unwrap().unwrap()
     });
@@ -206,7 +206,7 @@ async fn the_manifest_of_a_transfer_that_is_removed_has_no_end() {
         live.append_entries(batch(1, vec![file("b", 0)], true)).await.unwrap();
         let mut manifest = if finished {
             live.finish().await.unwrap();
-            depot.open_outbound(&caller, id).await.unwrap().manifest(0).unwrap()
+            depot.open_published(&caller, id).await.unwrap().manifest(0).unwrap()
         } else {
             live.manifest(0).unwrap()
         };
@@ -270,10 +270,10 @@ async fn a_backup_of_a_running_depot_goes_on_after_it_is_restored() {
     send(&live, 0, content(0, BLOCK_SIZE)).await;
     assert_eq!(live.finish().await.unwrap().state, TransferState::Complete);
     let mut bytes = vec![0; BLOCK_SIZE as usize + 5];
-    restored.open_outbound(&caller, open).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    restored.open_published(&caller, open).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
     assert!(bytes == [content(0, BLOCK_SIZE), content(1, 5)].concat());
 
-    let read = restored.open_outbound(&caller, partial).await.unwrap();
+    let read = restored.open_published(&caller, partial).await.unwrap();
     read.flat().read_at(Address(0), &mut bytes[..BLOCK_SIZE as usize]).unwrap();
     assert!(bytes[..BLOCK_SIZE as usize] == content(2, BLOCK_SIZE));
     let live = restored.open_inbound(&identity, partial).await.unwrap();
@@ -380,7 +380,7 @@ async fn what_an_older_store_lacks_of_an_open_transfer_is_sent_again_before_it_i
     send_all(&live).await;
     assert_eq!(live.finish().await.unwrap().state, TransferState::Complete);
     let mut bytes = vec![0; 2 * BLOCK_SIZE as usize + 5];
-    depot.open_outbound(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    depot.open_published(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
     assert!(bytes == parts.concat());
 }
 
@@ -421,7 +421,7 @@ async fn what_an_older_store_lacks_is_sent_again_however_long_its_files_are() {
     live.finish().await.unwrap();
     let caller = Caller::Token(identity);
     let mut bytes = vec![0; BLOCK_SIZE as usize + 5];
-    fourth.open_outbound(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    fourth.open_published(&caller, id).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
     assert!(bytes == [content(0, BLOCK_SIZE), content(1, 5)].concat());
 }
 

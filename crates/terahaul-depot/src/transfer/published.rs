@@ -10,7 +10,7 @@ use terahaul_store::{BlockSource, FlatSource, FlatTransfer};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::known_values::KnownValues;
-use super::source::OutboundSource;
+use super::source::PublishedSource;
 use super::{Finished, ManifestReader};
 use crate::DepotError;
 use crate::auth::Caller;
@@ -19,7 +19,7 @@ use crate::depot::{Depot, Inner};
 
 /// A finished transfer, for as many readers as like. Cheap to clone.
 #[derive(Clone)]
-pub struct Outbound {
+pub struct Published {
     shared: Arc<Shared>,
 }
 
@@ -38,7 +38,7 @@ struct Shared {
     _place: OwnedSemaphorePermit,
 }
 
-impl Outbound {
+impl Published {
     pub(super) fn new(
         depot: Depot,
         row: &TransferRow,
@@ -113,7 +113,7 @@ impl Outbound {
     pub fn source(&self) -> impl BlockSource + use<> {
         self.touch();
         let (flat, values) = (&self.shared.flat, &self.shared.values);
-        OutboundSource::new(self.clone(), FlatSource::new(Arc::clone(flat), Arc::clone(values) as _))
+        PublishedSource::new(self.clone(), FlatSource::new(Arc::clone(flat), Arc::clone(values) as _))
     }
 
     /// What was recorded of its blocks when they arrived.
@@ -182,9 +182,9 @@ impl Outbound {
 
 impl Depot {
     /// Opens a finished transfer to read it.
-    pub async fn open_outbound(&self, caller: &Caller, id: TransferId) -> Result<Outbound, DepotError> {
+    pub async fn open_published(&self, caller: &Caller, id: TransferId) -> Result<Published, DepotError> {
         self.row_to_read(caller, id).await?;
-        self.outbound(id).await
+        self.published(id).await
     }
 }
 
@@ -199,9 +199,9 @@ mod tests {
         let (depot, owner) = (&fixture.depot, &fixture.owner);
         let id = fixture.transfer().await;
         depot.open_inbound(owner, id).await.unwrap().finish().await.unwrap();
-        let outbound = depot.open_outbound(&Caller::Token(owner.clone()), id).await.unwrap();
-        outbound.read_at(Address(0), &mut []).unwrap();
-        depot.inner.registry.slot(id).await.clear_outbound();
-        assert!(matches!(outbound.read_at(Address(0), &mut []), Err(DepotError::NoTransfer)));
+        let published = depot.open_published(&Caller::Token(owner.clone()), id).await.unwrap();
+        published.read_at(Address(0), &mut []).unwrap();
+        depot.inner.registry.slot(id).await.clear_published();
+        assert!(matches!(published.read_at(Address(0), &mut []), Err(DepotError::NoTransfer)));
     }
 }
