@@ -11,8 +11,8 @@ use crate::settings::{parse_size, whole};
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
+    #[arg(long, visible_alias = "to", value_name = "URL")]
+    pub depot: Option<String>,
     /// At most so many, newest first
     #[arg(long, value_name = "N", value_parser = whole::<usize>("transfers", 0..=u64::MAX), allow_negative_numbers = true)]
     pub max: Option<usize>,
@@ -25,8 +25,8 @@ pub struct InfoArgs {
     #[arg(value_name = "ID-or-LINK")]
     pub transfer: String,
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
+    #[arg(long, visible_alias = "to", value_name = "URL")]
+    pub depot: Option<String>,
     /// The transfer alone, without what is in it
     #[arg(long)]
     pub summary: bool,
@@ -45,8 +45,8 @@ pub struct ExtendArgs {
     #[arg(long, value_name = "N", required = true, value_parser = whole::<u32>("days", 1..=3650), allow_negative_numbers = true)]
     pub expire_days: u32,
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
+    #[arg(long, visible_alias = "to", value_name = "URL")]
+    pub depot: Option<String>,
 }
 
 /// `terahaul remove`
@@ -56,8 +56,8 @@ pub struct RemoveArgs {
     #[arg(value_name = "ID", required = true)]
     pub ids: Vec<String>,
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL")]
-    pub to: Option<String>,
+    #[arg(long, visible_alias = "to", value_name = "URL")]
+    pub depot: Option<String>,
     /// Remove nothing: say what would be removed
     #[arg(long, short = 'n')]
     pub dry_run: bool,
@@ -67,8 +67,8 @@ pub struct RemoveArgs {
 #[derive(Debug, Args)]
 pub struct TokenArgs {
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL", global = true)]
-    pub to: Option<String>,
+    #[arg(long, visible_alias = "to", value_name = "URL", global = true)]
+    pub depot: Option<String>,
     #[command(subcommand)]
     #[allow(missing_docs)]
     pub command: TokenCommand,

@@ -79,11 +79,11 @@ pub enum Command {
     /// Show a transfer and what is in it
     #[command(after_help = topics::INFO)]
     Info(InfoArgs),
-    /// Keep transfers at the depot for longer, or for less long
+    /// Change how long the depot keeps transfers, counted from now
     #[command(after_help = topics::EXTEND)]
     Extend(ExtendArgs),
     /// Remove transfers from the depot
-    #[command(after_help = topics::REMOVE)]
+    #[command(after_help = topics::REMOVE, visible_alias = "delete")]
     Remove(RemoveArgs),
     /// Create, list, extend and revoke tokens
     #[command(after_help = topics::TOKEN)]

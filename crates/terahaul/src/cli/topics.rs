@@ -176,7 +176,7 @@ Examples:
       others could see it.
 
 Stored in $XDG_CONFIG_HOME/terahaul/login.json (or ~/.config), readable by its
-owner only. Several depots may be stored: the last login is used, and --to
+owner only. Several depots may be stored: the last login is used, and --depot
 picks another.";
 
 /// `terahaul help exit-codes`.

@@ -53,7 +53,7 @@ pub struct EngineArgs {
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
     #[arg(long, value_name = "RATE", visible_alias = "max-rate", allow_negative_numbers = true)]
     pub limit: Option<Rate>,
-    /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --max-rate that rate, whatever is lost
+    /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --limit that rate, whatever is lost
     #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = Words::new(|| vec!["fair", "background", "full"], parse_priority), hide_possible_values = true)]
     pub priority: Priority,
     /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19 (-z3, --compress=3)
@@ -93,7 +93,7 @@ pub struct SendArgs {
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
     /// The depot, where it is not TERAHAUL_URL or the last login
-    #[arg(long, value_name = "URL")]
+    #[arg(long, visible_alias = "depot", value_name = "URL")]
     pub to: Option<String>,
     /// The transfer's name; the first path's name if left out
     #[arg(long)]

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, date_of};
 
 pub async fn run(args: ExtendArgs, output: &Output) -> Result<Exit, Failure> {
-    let api = Api::new(&depot(args.to.as_deref())?)?;
+    let api = Api::new(&depot(args.depot.as_deref())?)?;
     each(&args.ids, output, async |id| {
         let id = transfer(id)?;
         let expires = api.extend(id, args.expire_days).await?.expires;

@@ -11,7 +11,7 @@ use crate::settings::{Environment, Target};
 
 pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     receipts::check_place(args.receipt.as_deref())?;
-    let target = Target::settle(&args.transfer, args.to.as_deref(), &Environment::read()).await?;
+    let target = Target::settle(&args.transfer, args.depot.as_deref(), &Environment::read()).await?;
     let api = Api::new(&target.depot)?;
     let transfer = api.transfer(target.transfer).await?;
     output.heading(&transfers_head(transfer.sender.is_some()));

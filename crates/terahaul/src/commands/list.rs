@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, transfers_head};
 
 pub async fn run(args: ListArgs, output: &Output) -> Result<Exit, Failure> {
-    let api = Api::new(&depot(args.to.as_deref())?)?;
+    let api = Api::new(&depot(args.depot.as_deref())?)?;
     let transfers = api.transfers(args.max.unwrap_or(usize::MAX)).await?;
     if transfers.is_empty() && args.max != Some(0) {
         output.notice("there are no transfers yet: 'terahaul send PATH' makes one");

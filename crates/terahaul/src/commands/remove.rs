@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output};
 
 pub async fn run(args: RemoveArgs, output: &Output) -> Result<Exit, Failure> {
-    let api = Api::new(&depot(args.to.as_deref())?)?;
+    let api = Api::new(&depot(args.depot.as_deref())?)?;
     each(&args.ids, output, async |id| {
         let id = transfer(id)?;
         if args.dry_run {

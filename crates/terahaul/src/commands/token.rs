@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, TOKENS, date_of};
 
 pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
-    let api = Api::new(&depot(args.to.as_deref())?)?;
+    let api = Api::new(&depot(args.depot.as_deref())?)?;
     match args.command {
         TokenCommand::Create(args) => create(&api, &args, output).await?,
         TokenCommand::List => {

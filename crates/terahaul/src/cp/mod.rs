@@ -25,7 +25,7 @@ use itemised::Copying;
 use plan::{Direction, Plan};
 use report::{Lines, Listed, ToOutput};
 use ssh_flags::ssh;
-use terahaul_core::{ByteCount, FailureCause};
+use terahaul_core::FailureCause;
 use terahaul_net::client::Options;
 
 /// `terahaul cp`
@@ -281,6 +281,8 @@ fn way_name(way: Way) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use terahaul_core::ByteCount;
+
     use super::*;
 
     #[test]
