@@ -105,9 +105,6 @@ impl Live {
         batch.first = EntryIndex(total as u32);
         let hashes = self.check(tail, &batch.entries).await?;
 
-        let depot = self.depot()?;
-        let sizes: Vec<_> = batch.sizes().collect();
-        let bytes = sizes.iter().flatten().fold(0u64, |sum, size| sum.saturating_add(size.0));
         if batch.entries.is_empty() && (!batch.seal || tail.sealed.is_some()) {
             if batch.seal && asker == Asker::Sender {
                 tail.sealed = Some(asker);
@@ -115,27 +112,11 @@ impl Live {
             return Ok(Appended { total, placed });
         }
         let encoded = EncodedBatch::new(&batch);
-        let small = sizes.iter().flatten().copied();
-        let packed = self.inbound.with(|receiver| receiver.layout().packed_blocks_for(small));
-        let blocks_after = self.blocks_after(&sizes, packed);
-        // Before its bytes come: on ext4 the first 16 TiB would, and nothing after them.
-        if bytes > 0 && !self.flat.takes(ByteCount(blocks_after * BLOCK_SIZE)) {
-            return Err(DepotError::TooLongForStore);
-        }
-        let manifest_bytes =
-            encoded.byte_count() + packed * PACKED_BLOCK_BYTES + packed_files(&sizes) * PACKED_FILE_BYTES;
-        let asked = Declared { bytes, manifest_bytes };
+        let growth = self.growth_of(&batch, &encoded)?;
+        let asked = Declared { bytes: growth.bytes, manifest_bytes: growth.manifest_bytes };
         let share = share_for(tail, &batch.entries, &hashes, asked);
+        let depot = self.depot()?;
         let space = depot.claim_space(self.quota.as_ref(), asked, share).await?;
-
-        let growth = Growth {
-            entries: batch.entries.len() as u64,
-            files: sizes.iter().flatten().count() as u64,
-            bytes: asked.bytes,
-            manifest_bytes: asked.manifest_bytes,
-            blocks_after,
-            sealed_after: batch.seal,
-        };
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
         let reopening = self.reopening(tail)?;
@@ -151,7 +132,7 @@ impl Live {
         }
         let (extents, gives_back) = self.inbound.with(|receiver| {
             let void = receiver.void_bytes();
-            let extents = receiver.append_batch(sizes, batch.seal);
+            let extents = receiver.append_batch(batch.sizes(), batch.seal);
             (extents, receiver.void_bytes() > void)
         });
         self.replace_sender(asker);
@@ -180,6 +161,30 @@ impl Live {
                 .map(|(entry, extent)| Placed { entry, address: extent.map(|extent| extent.address) }),
         );
         Ok(Appended { total: tail.total, placed })
+    }
+
+    /// What a batch adds to the transfer, which the store must be able to take.
+    fn growth_of(&self, batch: &Batch, encoded: &EncodedBatch) -> Result<Growth, DepotError> {
+        let sizes: Vec<_> = batch.sizes().collect();
+        let files = sizes.iter().flatten();
+        let bytes = files.clone().fold(0u64, |sum, size| sum.saturating_add(size.0));
+        let packed =
+            self.inbound.with(|receiver| receiver.layout().packed_blocks_for(files.clone().copied()));
+        let blocks_after = self.blocks_after(&sizes, packed);
+        // Before its bytes come: on ext4 the first 16 TiB would, and nothing after them.
+        if bytes > 0 && !self.flat.takes(ByteCount(blocks_after * BLOCK_SIZE)) {
+            return Err(DepotError::TooLongForStore);
+        }
+        Ok(Growth {
+            entries: batch.entries.len() as u64,
+            files: files.count() as u64,
+            bytes,
+            manifest_bytes: encoded.byte_count()
+                + packed * PACKED_BLOCK_BYTES
+                + packed_files(&sizes) * PACKED_FILE_BYTES,
+            blocks_after,
+            sealed_after: batch.seal,
+        })
     }
 
     /// Refuses `entries` unless they are the manifest's from `first` on.
