@@ -238,8 +238,14 @@ impl BlockWriter for PackedWriter<'_> {
             return Err(SinkError::Io(io::Error::other("fewer bytes than the block has")));
         }
         self.sink.dirty().everything = true;
-        let written = self.files.iter().filter(|file| !file.unwanted).map(|file| file.entry);
-        self.sink.mark_written(written);
+        let (lost, here): (Vec<_>, Vec<_>) =
+            self.files.iter().partition(|file| self.sink.is_lost(file.entry));
+        // Of what was lost while an arrival of this block was under way, this one or one that was refused, it may have made files after what
+        // was staged of them had gone: with the block recorded, the next run would take them for what was sent.
+        for file in lost {
+            self.sink.remove_staged(file.entry)?;
+        }
+        self.sink.mark_written(here.into_iter().filter(|file| !file.unwanted).map(|file| file.entry));
         Ok(())
     }
 }

@@ -44,6 +44,36 @@ fn a_small_file_that_fails_before_its_last_byte_is_here_fails_alone() {
     assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), [&b"before"[..], b"in", b"in/behind"]);
 }
 
+/// It was staged with the length that it was to have: once its block was recorded, the next run took it for what was sent, never asked for it
+/// again, and found in the end that it was not what the depot had signed.
+#[test]
+fn what_is_made_of_a_file_after_it_failed_does_not_outlast_its_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let files: [(&[u8], u64); 2] = [(b"stays", 10), (b"fails", 100)];
+    let entries = files.map(|(path, size)| file_entry(path, size));
+    let (sink, journal) = receiver(dir.path(), &entries);
+    let mut layout = Layout::new();
+    for entry in &entries {
+        layout.append(entry.file_size()).unwrap();
+    }
+    layout.seal();
+    let block = layout.shape(BlockNumber(0)).unwrap();
+    // The first arrival has begun before that is heard, and is refused when it has ended.
+    let mut refused = sink.begin(&block).unwrap();
+    refused.write(&[IoSlice::new(&[1; 10])]).unwrap();
+    sink.fail(EntryIndex(1));
+    refused.write(&[IoSlice::new(&[0; 100])]).unwrap();
+    drop(refused);
+    let proof = write_block(&sink, &block, &[1; 110]).unwrap();
+    sink.sync().unwrap();
+    journal.record(&[(block.number, proof)]).unwrap();
+    drop((sink, journal));
+
+    let (sink, journal) = receiver(dir.path(), &entries);
+    assert!(journal.blocks().contains(block.number));
+    assert!(sink.restore(&journal, &[block]).unwrap().is_empty(), "its file is to be asked for again");
+}
+
 /// What the file system had not written by then was missing in a file that was called whole.
 #[test]
 fn what_a_file_system_says_when_a_file_is_closed_is_heard() {
