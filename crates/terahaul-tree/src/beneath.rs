@@ -10,6 +10,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
+use crate::failpoint;
+
 #[cfg(target_os = "linux")]
 use crate::listing::is_file;
 
@@ -43,7 +45,7 @@ pub(crate) fn read_flags() -> OFlags {
 /// Opens the file `name` in `folder` to read it. One that somebody has a lease of, as a server of Windows shares has for its clients, is
 /// waited for: the system takes it back, within 45 s unless it was told otherwise.
 pub(crate) fn open_to_read(folder: impl AsFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    match rustix::fs::openat(&folder, name, read_flags(), Mode::empty()) {
+    match failpoint::open().and_then(|()| rustix::fs::openat(&folder, name, read_flags(), Mode::empty())) {
         #[cfg(target_os = "linux")]
         Err(Errno::AGAIN) => open_leased(folder.as_fd(), name),
         opened => opened,

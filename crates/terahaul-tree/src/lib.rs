@@ -3,7 +3,7 @@
 mod beneath;
 mod contents;
 pub mod decision;
-mod fault;
+mod failpoint;
 mod file_journal;
 mod filter;
 mod fingerprint;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use terahaul_store::unless_there;
 
 use crate::beneath::{Purpose, open_child};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{is_file, is_folder, mode_of};
 use crate::publish::set_mode;
 use crate::staging::{set_time, time_of};
@@ -151,7 +151,7 @@ pub(crate) fn opening_up<T>(folder: BorrowedFd<'_>, act: impl Fn() -> io::Result
     let before = open_up(folder)?;
     let done = act();
     if let Some(mode) = before
-        && !fault::is_past()
+        && !failpoint::is_past()
         && let Err(error) = close_again(folder, mode)
     {
         tracing::debug!("a read-only folder stays open to its owner: {error}");

@@ -17,7 +17,7 @@ use super::touch::{METADATA, SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags, split};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
 use crate::rights::LENDING;
@@ -86,7 +86,7 @@ impl TreeSink {
             Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         };
         // It may be what has filled the disk.
-        if fault::point().is_ok() {
+        if failpoint::point().is_ok() {
             self.clear_or_tell(item, &part);
         }
         if placed? {
@@ -158,7 +158,7 @@ impl TreeSink {
         } else {
             Some(copy_content(item, &beside)?)
         };
-        fault::point()?;
+        failpoint::point()?;
         let entry = self.entry_at(item.path);
         let ToGive { mode, mtime } = self.to_give(entry, &stat);
         // It may be minutes until it is durable and has its name.

@@ -15,7 +15,7 @@ use super::settle::is_gone;
 use super::way::{Clearing, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_child, open_folder, printable, split};
-use crate::fault;
+use crate::failpoint;
 use crate::read_only::open_own;
 use crate::sink::sync_file_system;
 use crate::staging::BESIDE;
@@ -73,7 +73,7 @@ impl TreeSink {
                 Ok(())
             }
             Ok(()) | Err(_) => {
-                fault::point()?;
+                failpoint::point()?;
                 Ok(rustix::fs::unlinkat(&self.staging.folder, BESIDE, AtFlags::empty())?)
             }
         }

@@ -14,7 +14,7 @@ use rustix::fs::{Access, AtFlags, OFlags};
 use super::settle::is_gone;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
-use crate::fault;
+use crate::failpoint;
 use crate::read_only::{self, OWNER, TO_CHANGE, TO_SWEEP, close_again, closed_mode, open_own};
 use crate::sink::sync_file_system;
 use crate::staging::{OPEN, Staging};
@@ -57,7 +57,7 @@ impl TreeSink {
         let Some(mode) = closed_mode(folder.as_fd(), needed)? else { return Ok(false) };
         let is_first = self.opened.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         self.staging.note_open(path, mode, is_first)?;
-        fault::point()?;
+        failpoint::point()?;
         // What is to be done in it fails then, and is told of each by its name.
         if let Err(error) = read_only::open(folder.as_fd(), mode) {
             tracing::debug!("{} stays read-only: {error}", path.escape_ascii());
@@ -88,7 +88,7 @@ impl TreeSink {
         // Once: the bits that its owner gives such a folder from now on are meant.
         if all && !noted.is_empty() {
             sync_file_system(&self.staging.root)?;
-            fault::point()?;
+            failpoint::point()?;
             rustix::fs::unlinkat(&self.staging.folder, OPEN, AtFlags::empty())?;
         }
         Ok(())

@@ -35,7 +35,7 @@ use terahaul_store::SinkError;
 
 use crate::TreeSink;
 use crate::decision::Rules;
-use crate::fault;
+use crate::failpoint;
 use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
@@ -163,13 +163,13 @@ impl TreeSink {
         }
         self.check_collisions(0..entries, overwrite)?;
         self.prepare(0..entries)?;
-        fault::point()?;
+        failpoint::point()?;
         sync_file_system(&self.staging.folder)?;
         self.mark_ready()?;
         self.move_all(Way::Receive(overwrite))?;
         self.settle()?;
         sync_file_system(&self.staging.folder)?;
-        fault::point()?;
+        failpoint::point()?;
         self.staging.remove()?;
         self.check_not_moved()?;
         Ok(self.published())
@@ -216,7 +216,7 @@ impl TreeSink {
         self.handle_change();
         self.prepare_copy()?;
         self.note_new_read_only()?;
-        fault::point()?;
+        failpoint::point()?;
         sync_file_system(&self.staging.folder)?;
         self.close_to_others()?;
         let clearing = Clearing::new(copying, tell);
@@ -240,7 +240,7 @@ impl TreeSink {
                 sync_file_system(&self.staging.root)?;
             }
         }
-        fault::point()?;
+        failpoint::point()?;
         match self.has_changed() {
             true => self.staging.remove()?,
             false => self.staging.remove_without_a_trace()?,

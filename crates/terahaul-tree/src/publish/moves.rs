@@ -12,7 +12,7 @@ use super::PublishError;
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_folder, printable, split};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::names_in;
 use crate::sink::said_of_name;
 use crate::staging::{PROBE, make_probe};
@@ -50,7 +50,7 @@ impl TreeSink {
         self.open_up(&to, path)?;
         let mut folders = Vec::new();
         for name in names {
-            fault::point()?;
+            failpoint::point()?;
             let inner = joined(path, &name);
             let item = Move { from: &from, name: &name, to: &to, new_name: &name, path: &inner };
             match rename_new(&from, &name, &to, &name) {
@@ -93,7 +93,7 @@ impl TreeSink {
 
     fn find_reach(&self, to: &OwnedFd) -> io::Result<bool> {
         let (staging, there) = (&self.staging.folder, self.part_name());
-        fault::point()?;
+        failpoint::point()?;
         let renamed = match rustix::fs::renameat(staging, PROBE, to, &there) {
             // It did not come back from elsewhere.
             Err(Errno::NOENT) => {
@@ -112,7 +112,7 @@ impl TreeSink {
     fn remove_emptied(&self, path: &[u8], way: Way<'_>) -> Result<(), PublishError> {
         let (above, name) = split(path);
         let above = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass)?;
-        fault::point()?;
+        failpoint::point()?;
         match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
             // What could not be placed is still in it; it goes with the staging folder.
             Err(Errno::NOTEMPTY) if matches!(way, Way::Copy(_)) || self.has_refused() => Ok(()),
@@ -126,7 +126,7 @@ impl TreeSink {
             item.kind == RowKind::File && item.mark.is_again() && self.first_name(item).is_none()
         };
         for item in self.wanted(0..self.entry_count()).filter(again) {
-            fault::point()?;
+            failpoint::point()?;
             let (folder, path, staged) = {
                 let manifest = self.manifest();
                 let (table, staged) = (&manifest.table, manifest.name_in_again(item.index));
@@ -198,8 +198,8 @@ pub(crate) fn rename_new(
     to: &OwnedFd,
     new_name: &[u8],
 ) -> rustix::io::Result<()> {
-    fault::name(new_name)?;
-    fault::taken(to, new_name)?;
+    failpoint::name(new_name)?;
+    failpoint::taken(to, new_name)?;
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
         // The file system cannot do both at once; a name that appears between these two calls is replaced.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {

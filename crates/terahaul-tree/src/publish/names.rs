@@ -12,7 +12,7 @@ use super::way::{Move, Way};
 use super::{Item, PublishError};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder, split};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::is_one;
 use crate::sink::Refusal;
 use crate::staging::is_in_user_space;
@@ -108,8 +108,8 @@ impl TreeSink {
         self.open_up(&to, above)?;
         self.note_beside(path, way);
         clear_part(&to, part)?;
-        fault::point()?;
-        match fault::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {
+        failpoint::point()?;
+        match failpoint::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {
             Ok(()) => Ok(Beside::Linked(to)),
             Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK)) => {
                 Ok(Beside::Refused(errno))

@@ -13,7 +13,7 @@ use terahaul_core::EntryIndex;
 use super::touch::METADATA;
 use super::{Item, PublishError, set_mode};
 use crate::beneath::{Purpose, open_child, open_folder, split};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{Mark, PERMISSIONS, Refusal, said_of_name, times};
@@ -76,7 +76,7 @@ impl TreeSink {
         };
         let files = unwanted(entries.clone()).filter(|item| item.kind != RowKind::Directory);
         for item in files.filter(|item| may_be_staged(item)) {
-            fault::point()?;
+            failpoint::point()?;
             self.remove_staged(item.index)?;
         }
         for folder in self.unwanted_folders(entries) {
@@ -143,7 +143,7 @@ impl TreeSink {
         }
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
-            fault::point()?;
+            failpoint::point()?;
             let file = match self.make_file(&folder, &name, item.mode) {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
@@ -162,7 +162,7 @@ impl TreeSink {
         if size_of_file(&stat) != item.size {
             return Err(self.incomplete(item));
         }
-        fault::point()?;
+        failpoint::point()?;
         // First: what is given away may not be this user's to change. Until it is moved nobody else gets at it.
         if mtime_of(&stat) != item.mtime {
             let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
@@ -214,9 +214,9 @@ impl TreeSink {
     /// `false`: this file system cannot have it, and it is refused.
     fn prepare_folder(&self, item: &Item) -> Result<bool, PublishError> {
         let Some(above) = self.prepare_above(item)? else { return Ok(false) };
-        fault::point()?;
+        failpoint::point()?;
         let make = || make_open(&above, &item.name, PRIVATE);
-        match fault::name(&item.name).and_then(|()| make()) {
+        match failpoint::name(&item.name).and_then(|()| make()) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(!self.refuse_second(item, &above)?),
             Err(errno) => {
@@ -236,14 +236,14 @@ impl TreeSink {
     fn prepare_link(&self, item: &Item) -> Result<(), PublishError> {
         let Some(above) = self.prepare_above(item)? else { return Ok(()) };
         let (name, target) = (item.name.as_slice(), item.target.as_slice());
-        fault::point()?;
-        let make = || fault::link().and_then(|()| rustix::fs::symlinkat(target, &above, name));
+        failpoint::point()?;
+        let make = || failpoint::link().and_then(|()| rustix::fs::symlinkat(target, &above, name));
         let made = match make() {
             Err(Errno::EXIST) => {
                 if self.refuse_second(item, &above)? {
                     return Ok(());
                 }
-                fault::point()?;
+                failpoint::point()?;
                 rustix::fs::unlinkat(&above, name, AtFlags::empty())?;
                 make()
             }
@@ -267,7 +267,7 @@ impl TreeSink {
             let errno = if errno == Errno::NOENT { Errno::INVAL } else { errno };
             return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?);
         }
-        fault::point()?;
+        failpoint::point()?;
         if !self.staging.follows_links {
             rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)
                 .or_else(|errno| self.fall_short(item, errno.into()))?;
@@ -278,7 +278,7 @@ impl TreeSink {
     fn date_folder(&self, item: &Item) -> Result<(), PublishError> {
         let above = self.staged_folder(item.folder)?;
         let folder = open_child(above.as_fd(), &item.name, Purpose::List)?;
-        fault::point()?;
+        failpoint::point()?;
         self.dress_staged(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use terahaul_core::EntryIndex;
 
 use crate::TreeSink;
-use crate::fault;
+use crate::failpoint;
 use crate::read_only::open_own;
 use crate::staging::Staging;
 use crate::table::RowKind;
@@ -29,7 +29,7 @@ impl Ready {
         let mut file = std::fs::File::from(open_own(&staging.folder, b"ready.new", flags)?);
         file.write_all(&self.0)?;
         file.sync_all()?;
-        fault::point()?;
+        failpoint::point()?;
         rustix::fs::renameat(&staging.folder, "ready.new", &staging.folder, "ready")?;
         Ok(rustix::fs::fsync(&staging.folder)?)
     }

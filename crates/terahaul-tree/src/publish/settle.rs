@@ -13,7 +13,7 @@ use rustix::fs::AtFlags;
 use super::PublishError;
 use super::touch::set_mode;
 use crate::beneath::{Purpose, is_blocked, open_folder};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{is_folder, mode_of};
 use crate::read_only::{OWNER, close_again};
 use crate::sink::Mark;
@@ -39,7 +39,7 @@ impl TreeSink {
                 if is == shall {
                     return Ok(());
                 }
-                fault::point()?;
+                failpoint::point()?;
                 set_mode(above.as_fd(), &item.name, shall)
             });
             match closed {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder, read_flags};
 use crate::decision::{Compare, Leeway, Rules, same_time};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
 use crate::sink::times;
 use crate::table::RowKind;
@@ -69,7 +69,7 @@ impl TreeSink {
             if mtime_of(stat) == item.mtime || is_link && self.staging.follows_links {
                 return Ok(());
             }
-            fault::point()?;
+            failpoint::point()?;
             rustix::fs::utimensat(folder, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?;
             self.handle_change();
             Ok(())
@@ -90,7 +90,7 @@ impl TreeSink {
             let now = if dressed { status()? } else { stat };
             let mode = mode.map(|mode| self.mode_given(item.index, mode, &now));
             if let Some(mode) = mode.filter(|&mode| mode != mode_of(&now)) {
-                fault::point()?;
+                failpoint::point()?;
                 set_mode(folder, name, mode)?;
                 self.handle_change();
             }

@@ -13,7 +13,7 @@ use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, across, moves};
 use crate::beneath::{Purpose, open_child};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{is_file, is_one, mode_of, mtime_of, size_of_file};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{NAME_ERRORS, Refusal, sync_file_system};
@@ -173,7 +173,7 @@ impl TreeSink {
         let Move { from, name, to, new_name, path } = *item;
         let arrives_folder = moves::is_folder(from, name)?;
         self.check_stays(item, clearing)?;
-        fault::point()?;
+        failpoint::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
             (true, false) => {
@@ -183,7 +183,7 @@ impl TreeSink {
             (false, true) => clearing.remove(InTheWay { above: to.as_fd(), name: new_name, path })?,
             (false, false) => self.keep_mode(item)?,
         }
-        fault::point()?;
+        failpoint::point()?;
         Ok(rustix::fs::renameat(from, name, to, new_name)?)
     }
 
@@ -192,7 +192,7 @@ impl TreeSink {
         let part = self.part_name();
         self.note_waiting(item.path, clearing);
         across::clear_part(item.to, &part)?;
-        match fault::folder().and_then(|()| make_open(item.to, &part, OWNER)) {
+        match failpoint::folder().and_then(|()| make_open(item.to, &part, OWNER)) {
             Err(Errno::MLINK) => Err(Errno::MLINK.into()),
             Ok(()) => Ok(rustix::fs::unlinkat(item.to, part, AtFlags::REMOVEDIR)?),
             // A new folder may need what one that is moved there does not.
@@ -337,6 +337,6 @@ fn replace_file(item: &Move<'_>, overwrite: Overwrite) -> Result<(), PublishErro
         let path = path.to_vec();
         return Err(PublishError::Collisions(vec![Collision { path, existing, replaceable }]));
     }
-    fault::point()?;
+    failpoint::point()?;
     rustix::fs::renameat(from, name, to, new_name).map_err(|errno| moves::failed(errno.into(), path))
 }

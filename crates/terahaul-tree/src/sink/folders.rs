@@ -11,7 +11,7 @@ use terahaul_store::SinkError;
 
 use super::{TreeSink, said_of_name};
 use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, split};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::mode_of;
 use crate::publish::rename_new;
 use crate::read_only::make_open;
@@ -55,7 +55,7 @@ impl TreeSink {
     /// the umask leaves of all. What is made in it gets the group that it would get there.
     fn make_staged_folder(&self, folder: FolderId, parent: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
         let (_, name) = split(path);
-        fault::name(name)?;
+        failpoint::name(name)?;
         let known = self.known_of(folder);
         let is_new = known.is_some_and(|known| known.is_wanted && !known.was_there);
         let there = if is_new { None } else { self.status_there(path) };

@@ -24,7 +24,7 @@ use terahaul_store::{BasisError, BlockSink, BlockWriter, SinkError};
 
 use crate::beneath::{OpenFolders, Purpose, open_child};
 use crate::decision::{Decision, Reason};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::names_in;
 use crate::owners::Resolver;
 use crate::publish::{Listings, Ready};
@@ -490,7 +490,7 @@ fn sync_files(files: &DirtyFiles, answers_by_file: bool) -> io::Result<()> {
 
 /// Closes a file that was written to, and returns what the system says of that.
 pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
-    fault::close()?;
+    failpoint::close()?;
     // Whatever is said, also that it was interrupted, it is closed.
     Ok(nix::unistd::close(file)?)
 }

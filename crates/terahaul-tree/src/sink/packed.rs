@@ -15,7 +15,7 @@ use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{TreeSink, close, said_of_name, times};
 use crate::beneath::printable;
-use crate::fault;
+use crate::failpoint;
 use crate::owners::{Ids, LastOwner};
 use crate::table::FolderId;
 
@@ -186,7 +186,7 @@ pub(super) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode((mode & 0o777) as _);
     for _ in 0..3 {
-        match fault::name(name).and_then(|()| rustix::fs::openat(folder, name, flags, mode)) {
+        match failpoint::name(name).and_then(|()| rustix::fs::openat(folder, name, flags, mode)) {
             Err(Errno::EXIST) => match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => {

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use terahaul_core::{Changed, EntryIndex, Hash, Mtime};
+use terahaul_store::EntryFailure;
 
 use super::{Outlet, Problem, TreeSource, compare};
 use crate::beneath::open_to_read;
@@ -84,30 +85,35 @@ impl TreeSource {
     }
 
     /// When another file may last have come into the place of a large one, by its file system's clock: the latest change of the status of the
-    /// file, which also tells of one that was dated back, and of the folders that it is in, which came with it if they were renamed. `None`
+    /// file, which also tells of one that was dated back, and of the folders that it is in, which came with it if they were renamed. An error
     /// where it cannot be read, or is not what the manifest says.
-    pub fn place_changed(&self, entry: EntryIndex) -> Option<Mtime> {
-        let OpenPiece { file, .. } = self.open_large(entry).ok()?;
-        let mut latest = rustix::fs::fstat(&file).ok()?;
+    pub fn place_changed(&self, entry: EntryIndex) -> Result<Mtime, EntryFailure> {
+        self.latest_change(entry).map_err(|problem| problem.of(entry))
+    }
+
+    fn latest_change(&self, entry: EntryIndex) -> Result<Mtime, Problem> {
+        let unknown = || Problem::from(Errno::NOENT);
+        let OpenPiece { file, .. } = self.open_large(entry)?;
+        let mut latest = rustix::fs::fstat(&file)?;
         let mut take = |stat: Stat| {
             if ctime_of(&stat) > ctime_of(&latest) {
                 latest = stat;
             }
         };
-        let path = self.path(entry)?;
-        let mut folder = self.table().row(entry)?.folder;
+        let path = self.path(entry).ok_or_else(unknown)?;
+        let mut folder = self.table().row(entry).ok_or_else(unknown)?.folder;
         while folder != FolderId::TOP {
-            take(rustix::fs::fstat(self.folder(folder, b"").ok()?).ok()?);
+            take(rustix::fs::fstat(self.folder(folder, b"")?)?);
             folder = self.table().folder(folder).0;
         }
-        let base = rustix::fs::fstat(self.roots.base_of(path.as_bytes())?).ok()?;
+        let base = rustix::fs::fstat(self.roots.base_of(path.as_bytes()).ok_or_else(unknown)?)?;
         // Things come and go beside what was named, and above it, which moves both times of a folder.
         let is_renamed = |stat: &Stat| ctime_of(stat) != mtime_of(stat);
         if self.roots.is_content(path.as_bytes()) || is_renamed(&base) {
             take(base);
         }
         self.roots.folders_above(path.as_bytes()).into_iter().filter(is_renamed).for_each(&mut take);
-        Some(ctime_of(&latest))
+        Ok(ctime_of(&latest))
     }
 
     /// What was hashed ahead of a block, if its file is as it is to be.

@@ -32,7 +32,7 @@ use terahaul_core::{Mtime, TransferId};
 use terahaul_store::{is_full, is_no_place, remedy_of_too_many_files};
 
 use crate::beneath::{Purpose, is_blocked, open_child};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::{
     TO_CHANGE, closed_mode, make_folders, make_open, make_opening_up, open_own, open_up_made, opening_up,
@@ -171,7 +171,7 @@ impl Staging {
                 true => OpenError::NotOurs(path.clone()),
                 false => unwritable(error),
             })?;
-            fault::point().map_err(unwritable)?;
+            failpoint::point().map_err(unwritable)?;
             let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
             match Guard::of(&stat) {
                 Guard::Private => {}
@@ -212,7 +212,7 @@ impl Staging {
         };
         let content = Content::open(&folder, (above != dir).then_some(&root));
         let content = content.inspect_err(|_| {
-            if !fault::is_past() {
+            if !failpoint::is_past() {
                 remove_unused(&folder);
                 remove_made();
             }
@@ -263,7 +263,7 @@ impl Staging {
             }
             let probed = opening_up(root, || {
                 let probed = probe(&self.root, &format!("{}.", self.name))?;
-                fault::point()?;
+                failpoint::point()?;
                 Ok(probed)
             })?;
             // It may be somebody else's.
@@ -333,7 +333,7 @@ impl Content {
                 remove_all(folder.as_fd(), left_over.as_bytes())?;
             }
         }
-        fault::point()?;
+        failpoint::point()?;
         let tree = Arc::new(make_folder(folder, b"tree")?);
         let again = Arc::new(make_folder(folder, b"again")?);
         if let Some(root) = apart {
@@ -343,7 +343,7 @@ impl Content {
                 }
             }
         }
-        fault::point()?;
+        failpoint::point()?;
         let probed = probe(folder, "")?;
         make_probe(folder)?;
         // The probe has just come and gone.

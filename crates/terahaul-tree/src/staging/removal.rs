@@ -9,7 +9,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use super::{BESIDE, LOCK, OPEN, PROBE, Staging, set_time, time_of};
-use crate::fault;
+use crate::failpoint;
 use crate::listing::names_in;
 use crate::read_only::opening_up;
 use crate::sink::remove_all;
@@ -38,7 +38,7 @@ impl Staging {
 
     fn remove_content(&self) -> io::Result<()> {
         remove_all(self.folder.as_fd(), b"journal")?;
-        fault::point()?;
+        failpoint::point()?;
         // The lock goes last: whoever comes before that finds it held.
         let names = names_in(self.folder.as_fd(), b"")?;
         let (lock, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name == LOCK.as_bytes());

@@ -6,7 +6,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::decision::Rules;
-use crate::fault::crash_after;
+use crate::failpoint::crash_after;
 use crate::{Keep, Permissions};
 
 fn set_mode(path: &Path, mode: u32) {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::PublishError;
 use crate::decision::{Compare, Decision, MakeWay, Rules};
-use crate::fault::{Lacking, crash_after, lack};
+use crate::failpoint::{Lacking, crash_after, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
 pub(super) struct Copied {

@@ -6,7 +6,7 @@ use terahaul_core::{BLOCK_SIZE, Receiver};
 use terahaul_store::Inbound;
 
 use crate::decision::Rules;
-use crate::fault::crash_after;
+use crate::failpoint::crash_after;
 use crate::{Copying, Existing, FileJournal, Keep, Pieces, PublishError};
 
 /// Files, folders and links of every kind, and a receiving folder that has some of them already.

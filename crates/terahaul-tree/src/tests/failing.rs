@@ -4,7 +4,7 @@ use super::*;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::fault::{Lacking, lack};
+use crate::failpoint::{Lacking, lack};
 use crate::{Keep, Permissions};
 use rustix::io::Errno;
 use terahaul_core::BLOCK_SIZE;
@@ -157,7 +157,7 @@ fn a_large_file_that_is_too_long_is_refused_alone_while_others_write_its_blocks(
 fn what_a_folder_would_replace_stays_where_no_further_folder_fits() {
     use super::copying::copy;
     use crate::decision::Rules;
-    use crate::fault::{Lacking, lack};
+    use crate::failpoint::{Lacking, lack};
     use crate::{Filter, Keep};
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));

@@ -7,7 +7,7 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use crate::decision::Rules;
-use crate::fault::crash_after;
+use crate::failpoint::crash_after;
 use crate::{Keep, Permissions};
 
 /// A file system of its own in a folder, unmounted when dropped.
@@ -37,14 +37,17 @@ fn what_is_in_the_way_makes_way_where_a_taken_name_is_said_before_that_a_rename_
     let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
     plant(&mounted.0, &[("changed", b"old"), ("was-folder/keep", b"theirs"), ("was-file", b"old")]);
     plant(&to, &[("z", b"old")]);
-    crate::fault::lack(crate::fault::Lacking { one_device: true, ..crate::fault::Lacking::default() });
+    crate::failpoint::lack(crate::failpoint::Lacking {
+        one_device: true,
+        ..crate::failpoint::Lacking::default()
+    });
     let refused =
         |rules| copy(&from.join(""), &to, rules, Keep::default(), &Filter::default(), false).refused;
     let said = refused(Rules::default());
     assert!(matches!(&said[..], [one] if one.contains("was-folder")), "{said:?}");
     let all = Rules { make_way: crate::decision::MakeWay::Whole, ..Rules::default() };
     assert_eq!(refused(all), Vec::<String>::new());
-    crate::fault::lack(crate::fault::Lacking::default());
+    crate::failpoint::lack(crate::failpoint::Lacking::default());
     let (seen, sent) = (snapshot(&to), snapshot(&from));
     assert_eq!(seen, sent);
 }
@@ -73,10 +76,10 @@ fn what_another_file_system_says_when_a_file_is_closed_is_heard_before_that_has_
     plant(&from, &[("m/a", b"new")]);
     let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
     let closed = Some(rustix::io::Errno::NOSPC);
-    crate::fault::lack(crate::fault::Lacking { closed, ..crate::fault::Lacking::default() });
+    crate::failpoint::lack(crate::failpoint::Lacking { closed, ..crate::failpoint::Lacking::default() });
     let (rules, keep) = (Rules::default(), Keep::default());
     let copied = try_copy(&from.join(""), &to, rules, keep, &Filter::default(), (false, None), |_| ());
-    crate::fault::lack(crate::fault::Lacking::default());
+    crate::failpoint::lack(crate::failpoint::Lacking::default());
     let Err(failed) = copied else { panic!("it was copied") };
     assert!(failed.to_string().contains("that m/a is on is full"), "{failed}");
     assert!(!mounted.0.join("a").exists());

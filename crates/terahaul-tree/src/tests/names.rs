@@ -4,7 +4,7 @@ use std::fs;
 use rustix::io::Errno;
 
 use crate::decision::{Changes, Decision, Reason, Rules};
-use crate::fault::{Lacking, lack};
+use crate::failpoint::{Lacking, lack};
 use crate::{Copying, Keep};
 
 #[test]

@@ -4,7 +4,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use terahaul_core::{BLOCK_SIZE, FailureCause};
 
+use rustix::io::Errno;
+
 use crate::Keep;
+use crate::failpoint::{Lacking, lack};
 
 /// A small and a large file, each with a neighbour that must not suffer; `change` is done to both after the walk.
 fn after_walk(change: fn(&Path)) -> (tempfile::TempDir, Vec<EntryFailure>, Sender) {
@@ -226,6 +229,22 @@ fn that_a_file_came_with_a_renamed_folder_is_seen() {
             before = changed();
         }
     }
+}
+
+/// It was taken for the file of which a part had been sent; once it could be read again, the rest of another one went with that part.
+#[test]
+fn whether_a_file_that_cannot_be_read_just_now_came_into_its_place_is_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(dir.path(), &[("t/large", &vec![7; BLOCK_SIZE as usize])]);
+    let sender = Sender::of(dir.path().join("t"));
+    let large = sender.find("t/large");
+    for (says, cause) in [(Errno::ACCESS, FailureCause::Unreadable), (Errno::NOENT, FailureCause::Vanished)] {
+        lack(Lacking { opened: Some(says), ..Lacking::default() });
+        let looked = sender.source.place_changed(large);
+        lack(Lacking::default());
+        assert_eq!(looked.unwrap_err().cause, cause);
+    }
+    assert!(sender.source.place_changed(large).is_ok());
 }
 
 /// None of its names was copied, though it was there under all the others.

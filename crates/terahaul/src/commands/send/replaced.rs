@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, Hash, Mtime};
+use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, FailureCause, Hash, Mtime};
 use terahaul_net::channel::Outbound;
 use terahaul_net::client::Sending;
 use terahaul_store::BlockSource;
@@ -30,8 +30,8 @@ const READ: usize = 1 << 20;
 /// What an earlier run has sent a part of: large files, each with the blocks that the depot has.
 pub type Parts = Vec<(EntryIndex, Vec<BlockRun>)>;
 
-/// Those of `parts` that are not of the files that are there now. The others, which are [withheld](Outbound::withhold), are let go. What cannot be
-/// read says so when it is to be sent.
+/// Those of `parts` that are not of the files that are there now. The others, which are [withheld](Outbound::withhold), are let go. What
+/// cannot be read just now may be another file by the time that it can, and is sent anew; what has changed or vanished says so when it is to be sent.
 pub async fn replaced(
     (api, sending): (&Api, &Sending),
     (source, known): (&Arc<TreeSource>, &Arc<Outbound>),
@@ -47,7 +47,10 @@ pub async fn replaced(
     let begun = age.and_then(|age| SystemTime::now().checked_sub(age)?.checked_sub(LEEWAY));
     let looked_at = Arc::clone(source);
     let touched = blocking(move || {
-        let is_touched = |entry| looked_at.place_changed(entry).is_some_and(|at| is_after(at, begun));
+        let is_touched = |entry| match looked_at.place_changed(entry) {
+            Ok(at) => is_after(at, begun),
+            Err(failure) => failure.cause == FailureCause::Unreadable,
+        };
         parts.into_iter().partition::<Parts, _>(|(entry, _)| is_touched(*entry))
     });
     let (touched, untouched) = touched.await?;
@@ -95,7 +98,7 @@ fn in_parts(run: BlockRun) -> impl Iterator<Item = BlockRun> {
     parts.map(move |at| BlockRun { first: BlockNumber(run.first.0 + at), count: VALUES.min(run.count - at) })
 }
 
-/// Whether a block of what is there has this value, or cannot be read.
+/// Whether a block of what is there has this value, or is not of the file that it was to be.
 fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash, buffer: &mut [u8]) -> bool {
     let mut hasher = BlockHasher::new(shape);
     let read = source.read_block(shape, buffer, &mut |bytes| {
@@ -104,7 +107,8 @@ fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash, buffer: &mut 
     });
     match read {
         Ok(failures) if failures.is_empty() => hasher.finish().value() == value,
-        _ => true,
+        Ok(failures) => failures.iter().all(|failure| failure.cause != FailureCause::Unreadable),
+        Err(_) => false,
     }
 }
 

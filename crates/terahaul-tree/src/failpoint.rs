@@ -10,7 +10,7 @@ use rustix::io::Errno;
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
     static PAST: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, folders: None, byte: None, one_device: false, closed: None }) };
+    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, folders: None, byte: None, one_device: false, closed: None, opened: None }) };
 }
 
 /// What the file system lacks.
@@ -27,6 +27,8 @@ pub(crate) struct Lacking {
     pub(crate) one_device: bool,
     /// It says this where a file that was written to is closed.
     pub(crate) closed: Option<Errno>,
+    /// It says this where a file is opened to be read.
+    pub(crate) opened: Option<Errno>,
 }
 
 /// Called before each change to the file system. A test may have it fail, which leaves the disk as a crash would.
@@ -80,6 +82,16 @@ pub(crate) fn link() -> rustix::io::Result<()> {
 pub(crate) fn folder() -> rustix::io::Result<()> {
     #[cfg(test)]
     if let Some(errno) = LACKING.get().folders {
+        return Err(errno);
+    }
+    Ok(())
+}
+
+/// Called before a file is opened to be read.
+#[inline]
+pub(crate) fn open() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(errno) = LACKING.get().opened {
         return Err(errno);
     }
     Ok(())
