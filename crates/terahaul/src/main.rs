@@ -19,6 +19,7 @@ use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write};
 use std::panic;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -33,6 +34,9 @@ use cli::{Cli, Command, GlobalArgs};
 use exit::{Exit, Failure};
 use interrupt::Interrupt;
 use output::{Event, Output};
+
+/// Longer than any command but a depot runs.
+const A_COMMAND: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Begins long buffers where a page begins, or far from there. The GNU C library begins them 16 bytes behind it, and Zen 3 copies what
 /// is read from a file to there at a quarter of its speed (`rep movsb`, source and destination nearly alike modulo a page).
@@ -79,7 +83,7 @@ fn keep_owner_rights() {
 fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     // Ahead of the runtime, which looks whether there is a thread left for the work.
     let interrupt = Interrupt::listen().map_err(unlistened)?;
-    let runtime = start_runtime(output)?;
+    let runtime = start_runtime(output, matches!(cli.command, Command::Serve(_)))?;
     let result = runtime.block_on(commands::run(cli, output, &interrupt));
     // Threads that still read or write for a command that was given up end with the process.
     runtime.shutdown_background();
@@ -87,7 +91,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Where not all of its threads can be started it panics, and waits for those that it has: whoever sees the panic ends the program.
-fn start_runtime(output: &Output) -> Result<Runtime, Failure> {
+fn start_runtime(output: &Output, serves: bool) -> Result<Runtime, Failure> {
     let usual = panic::take_hook();
     let told = output.clone();
     panic::set_hook(Box::new(move |panic| {
@@ -95,8 +99,13 @@ fn start_runtime(output: &Output) -> Result<Runtime, Failure> {
         report(&told, &failure);
         std::process::exit(failure.exit.number().into());
     }));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    // What may block is done on further ones, and there has to be one at least.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    // What may block is done on further ones, and there has to be one at least. A command keeps what it has: by the time that it needs one again
+    // there may be none left to start.
+    if !serves {
+        builder.thread_keep_alive(A_COMMAND);
+    }
+    let runtime = builder.enable_all().build();
     let runtime = runtime.inspect(|runtime| _ = runtime.block_on(runtime.spawn_blocking(|| ())));
     panic::set_hook(usual);
     runtime.map_err(unstarted)

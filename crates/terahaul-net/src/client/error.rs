@@ -178,6 +178,9 @@ pub enum ClientError {
     /// A thread of this program panicked, or was not let begin as the program ends.
     #[error("a thread of this program failed ({0}): report this, and run the same command again")]
     Thread(#[from] JoinError),
+    /// The same of what drives the session.
+    #[error("a thread of this program panicked: report this, and run the same command again")]
+    Panicked,
     /// This end's disk is full.
     #[error("{0}")]
     NoRoom(String),
@@ -219,7 +222,7 @@ impl ClientError {
             | Self::CertificateName { .. } => ErrorKind::Certificate,
             Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Destination(_) | Self::Local(_) | Self::Lacking(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
+            Self::Destination(_) | Self::Local(_) | Self::Lacking(_) | Self::Thread(_) | Self::Panicked | Self::Lost(_) | Self::UdpHere(_) => {
                 ErrorKind::Local
             }
             Self::Interrupted => ErrorKind::Interrupted,

@@ -197,9 +197,23 @@ impl ReadyToSend {
     pub fn start(self) -> Sending {
         let Self { commands, shared, opening, next_entry, driver } = self;
         let outbound = driver.outbound();
-        let driver = tokio::spawn(driver.run());
+        let driver = tokio::spawn(telling_of_panics(Arc::clone(&shared), driver.run()));
         Sending { commands, outbound, shared, opening, next_entry: AtomicU32::new(next_entry), driver }
     }
+}
+
+/// Runs the driver, and says why it ended where it has panicked: nobody has interrupted it then.
+async fn telling_of_panics(shared: Arc<Shared>, driving: impl Future<Output = ()>) {
+    struct Driving(Arc<Shared>);
+    impl Drop for Driving {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ClientError::Panicked);
+            }
+        }
+    }
+    let _driving = Driving(shared);
+    driving.await;
 }
 
 impl Sending {
@@ -357,6 +371,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// Who sends was told that its user had interrupted it.
+    #[tokio::test]
+    async fn a_driver_that_panics_says_so() {
+        let shared = Arc::new(Shared::default());
+        let driving = telling_of_panics(Arc::clone(&shared), async { panic!("a test has it panic") });
+        assert!(tokio::spawn(driving).await.unwrap_err().is_panic());
+        assert!(matches!(shared.ended.lock().unwrap().take(), Some(ClientError::Panicked)));
+        telling_of_panics(Arc::clone(&shared), async {}).await;
+        assert!(shared.ended.lock().unwrap().is_none());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_driver_that_ends_while_it_is_asked_to_finish_is_not_waited_for() {

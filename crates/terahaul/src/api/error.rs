@@ -1,10 +1,12 @@
 //! What the API refuses, and what becomes of a request on the way, as exit codes.
 
 use std::error::Error;
+use std::io;
 
 use serde::Deserialize;
 use terahaul_net::client::ClientError;
 use terahaul_net::control::why_lost;
+use terahaul_store::remedy_of_too_many_files;
 
 use crate::exit::{Exit, Failure};
 
@@ -69,32 +71,38 @@ pub fn protocol(host: &str) -> Failure {
 
 /// The request did not get through.
 pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
-    match tls_error(error) {
-        Some(tls) => ClientError::from_tls(host.to_owned(), tls).into(),
-        None => {
-            let detail = innermost(error);
-            Failure::new(
-                Exit::Unreachable,
-                format!(
-                    "{host} cannot be reached ({detail}): check the address and that the depot is running"
-                ),
-            )
-        }
-    }
+    unconnected(host, error).unwrap_or_else(|| {
+        let detail = innermost(error);
+        Failure::new(
+            Exit::Unreachable,
+            format!("{host} cannot be reached ({detail}): check the address and that the depot is running"),
+        )
+    })
 }
 
 /// A request that changes something went out, and no answer came.
 pub fn unanswered(host: &str, error: &reqwest::Error) -> Failure {
-    if tls_error(error).is_some() {
-        return unreachable(host, error);
-    }
-    let detail = innermost(error);
-    Failure::new(
-        Exit::Unreachable,
-        format!(
-            "{host} did not answer ({detail}): it may have done what was asked all the same, so see by 'terahaul list', and try again"
-        ),
-    )
+    unconnected(host, error).unwrap_or_else(|| {
+        let detail = innermost(error);
+        Failure::new(
+            Exit::Unreachable,
+            format!(
+                "{host} did not answer ({detail}): it may have done what was asked all the same, so see by 'terahaul list', and try again"
+            ),
+        )
+    })
+}
+
+/// What kept a request from going out: a limit here, or TLS.
+fn unconnected(host: &str, error: &reqwest::Error) -> Option<Failure> {
+    let lacking = |io: &io::Error| {
+        Some(format!("no connection can be opened ({io}): {}", remedy_of_too_many_files(io)?))
+    };
+    let failed = causes(error).find_map(|cause| match cause.downcast_ref::<rustls::Error>() {
+        Some(tls) => Some(ClientError::from_tls(host.to_owned(), tls)),
+        None => cause.downcast_ref().and_then(lacking).map(ClientError::Lacking),
+    });
+    failed.map(Into::into)
 }
 
 /// The error's own text has the whole address in it; its cause says more in fewer words.
@@ -106,20 +114,16 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
     deepest.downcast_ref().map_or_else(|| deepest.to_string(), why_lost)
 }
 
-fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
-    let mut next: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(error) = next {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return Some(tls);
-        }
+/// What is behind it, from the outside in.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| {
         // An I/O error that only wraps another one skips it in its own chain of sources.
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        next = match inner {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        match inner {
             Some(inner) => Some(inner),
             None => error.source(),
-        };
-    }
-    None
+        }
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 use terahaul_core::TransferId;
+use terahaul_store::remedy_of_too_many_files;
 
 use crate::api::Api;
 use crate::blocking::blocking;
@@ -22,6 +23,12 @@ pub fn unnamed() -> Result<File, Failure> {
 
 /// Why there is none, or it cannot be written: nobody has named the folder that it is in.
 pub fn unnamed_failed(error: &std::io::Error) -> Failure {
+    if let Some(remedy) = remedy_of_too_many_files(error) {
+        return Failure::new(
+            Exit::Unexpected,
+            format!("a temporary file cannot be opened ({error}): {remedy}"),
+        );
+    }
     let folder = std::env::temp_dir();
     let Failure { exit, code, .. } = Failure::place(&folder, error);
     let room = if exit == Exit::NoSpace { "free some space there, or " } else { "" };

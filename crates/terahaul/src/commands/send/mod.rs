@@ -25,7 +25,7 @@ use terahaul_tree::{Filter, RootError, Roots, TreeSource};
 use tokio::sync::oneshot;
 
 use crate::api::{Api, Transfer};
-use crate::blocking::{blocking, thread_failed};
+use crate::blocking::{Beside, blocking};
 use crate::cli::{FilterArgs, SendArgs};
 use crate::commands::depot;
 use crate::commands::named_link;
@@ -224,22 +224,22 @@ fn say_what_is_kept(begun: &Transfer, asked: &SendRequest, output: &Output) {
 
 /// The walk, and whether it has come to its end.
 struct Walk {
-    fed: tokio::task::JoinHandle<Result<Fed, Failure>>,
+    fed: Beside<Result<Fed, Failure>>,
     counting: Arc<AtomicBool>,
 }
 
 impl Walk {
     /// The second is told when something is found.
-    fn begin(feed: Feed) -> (Self, oneshot::Receiver<()>) {
+    fn begin(feed: Feed) -> Result<(Self, oneshot::Receiver<()>), Failure> {
         let (found, is_found) = oneshot::channel();
         let counting = Arc::new(AtomicBool::new(true));
         let walking = Arc::clone(&counting);
-        let fed = tokio::task::spawn_blocking(move || {
+        let fed = Beside::begin("walk", move || {
             let fed = feed.run(found);
             walking.store(false, Ordering::Relaxed);
             fed
         });
-        (Self { fed, counting }, is_found)
+        Ok((Self { fed: fed?, counting }, is_found))
     }
 }
 
@@ -267,7 +267,7 @@ impl Job {
             ahead: ahead.clone(),
             started,
         };
-        let (walk, found) = Walk::begin(feed);
+        let (walk, found) = Walk::begin(feed)?;
         let key = request.resume_key.as_deref().unwrap_or_default();
         interrupt.guard(left::check(found, globs, &roots, (&api, key))).await?;
         let asked = request.clone();
@@ -317,7 +317,7 @@ impl Job {
     ) -> Result<(Fed, Sent), Failure> {
         let Walk { fed, counting } = walk;
         let work = async {
-            let fed = fed.await.map_err(thread_failed)??;
+            let fed = fed.ended().await??;
             Ok((fed, self.sending.finish().await?))
         };
         let progress = || Some((self.sending.progress(), counting.load(Ordering::Relaxed)));
