@@ -1,5 +1,14 @@
-/** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
- * appears under its name. Files that are there already and have the right hash are not fetched again. */
+/**
+ * Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
+ * appears under its name. Files that are there already and have the right hash are not fetched again.
+ *
+ * | it is | until | and then |
+ * |---|---|---|
+ * | receiving | files turn out to be there with other content | asking whether they may be replaced |
+ * | asking | `answer`, or `stop` | receiving |
+ * | receiving | each file is here, or has failed | done |
+ * | receiving | `stop`, or something that would fail every file alike | stopped |
+ */
 import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { plainly } from "../api/link";
@@ -46,7 +55,6 @@ interface Large {
 }
 
 export class Receiver extends Observable {
-  /** `asking`: whether files that are there with other content may be replaced. */
   phase: "receiving" | "asking" | "done" | "stopped" = "receiving";
   /** Why it stopped: with its status where the depot refused, and 404 only where the transfer is gone. */
   problem: { readonly message: string; readonly status?: number } | null = null;

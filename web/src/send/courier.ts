@@ -23,7 +23,7 @@ const LAST_UNEXPLAINED = 8;
 const UNREADABLE = "The browser cannot read what comes next, though it can read each of its files: it may be short of memory. Close other tabs, then try again.";
 /** Hash workers that do not start though their script is there: in a row. */
 const MOST_WORKER_FAILURES = 10;
-const NO_WORKER = "The page cannot start what computes hashes: reload it, then go on from the list of transfers.";
+const NO_WORKER = "The page cannot start what computes hashes: reload it, then resume from the list of transfers.";
 
 export interface CourierEvents {
   /** An entry was given up. */

@@ -10,6 +10,7 @@ import { toHex } from "../engine/hex";
 import { Layout } from "../engine/layout";
 import { messageOf } from "../engine/message_of";
 import { type Matched, isLost } from "../engine/resume";
+import { type Phase, phaseAfter } from "../engine/sending_phase";
 import type { BlockRun, EntryIndex } from "../engine/units";
 import { type Progress, Upload, type UploadOptions } from "../engine/upload";
 import { type HashPool, hashersFor } from "../hash/pool";
@@ -27,8 +28,6 @@ const TOO_MUCH = ["quota_exceeded", "disk_full", "too_large", "too_many_entries"
 const WAIT_TO_FINISH = 5;
 /** Milliseconds after which its answer is lost, most likely. */
 const WAIT_FOR_ANSWER = 2 * WAIT_TO_FINISH * 1000;
-
-export type Phase = "beginning" | "declaring" | "sending" | "finishing" | "done" | "stopped" | "closed";
 
 /** What a list shows of an entry. */
 export interface SentEntry {
@@ -141,7 +140,7 @@ export class Sender extends Observable {
       if (isCalledOff) await unmake(key);
       return false;
     }
-    this.phase = "declaring";
+    this.phase = phaseAfter(this.phase, "begun");
     this.#open();
     this.#proceed();
     this.changed();
@@ -280,7 +279,7 @@ export class Sender extends Observable {
     this.problem = null;
     this.isGone = false;
     this.hindrance = null;
-    if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
+    this.phase = phaseAfter(this.phase, this.#sealed ? "resumedSealed" : "resumed");
     this.changed();
     if (this.#known) this.#courier.resume();
     else this.upload.resume();
@@ -324,7 +323,7 @@ export class Sender extends Observable {
     this.#courier.close();
     this.#hashers?.close();
     this.#handleTaken(true);
-    if (this.phase !== "done") this.phase = "closed";
+    this.phase = phaseAfter(this.phase, "closed");
     this.changed();
   }
 
@@ -345,7 +344,7 @@ export class Sender extends Observable {
     }
     this.#handleTaken(true);
     this.#courier.pump();
-    if (this.phase === "declaring") this.phase = "sending";
+    this.phase = phaseAfter(this.phase, "declared");
     this.changed();
     void this.#finish();
   }
@@ -419,7 +418,7 @@ export class Sender extends Observable {
     try {
       await this.#report();
       this.#stop.signal.throwIfAborted();
-      this.phase = "finishing";
+      this.phase = phaseAfter(this.phase, "delivered");
       this.changed();
       const early = await this.#early?.answer;
       const finished = early ?? (await this.#persist(() => depot.finish(this.transfer.id)));
@@ -433,7 +432,7 @@ export class Sender extends Observable {
     } catch (error) {
       const missing = this.#stop.signal.aborted ? null : missingOf(error);
       if (missing && this.upload.handleMissing(missing)) {
-        this.phase = "sending";
+        this.phase = phaseAfter(this.phase, "lacking");
         this.#courier.pump();
       } else {
         this.#refused(error);
@@ -516,7 +515,7 @@ export class Sender extends Observable {
   }
 
   #end(): void {
-    this.phase = "done";
+    this.phase = phaseAfter(this.phase, "finished");
     this.#courier.close();
     this.#hashers?.close();
     this.changed();
@@ -539,7 +538,7 @@ export class Sender extends Observable {
     // There is nothing to go on with yet.
     if (this.phase === "beginning") return this.close();
     this.#isFresh = false;
-    this.phase = "stopped";
+    this.phase = phaseAfter(this.phase, "refused");
     this.changed();
   }
 }
@@ -574,7 +573,7 @@ function same(a: readonly PlacedEntry[], b: readonly PlacedEntry[]): boolean {
 }
 
 function unreadable(): DepotError {
-  return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then go on from the list of transfers.", 200, false);
+  return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then resume from the list of transfers.", 200, false);
 }
 
 function unfinished(): DepotError {
@@ -582,11 +581,11 @@ function unfinished(): DepotError {
 }
 
 function goneOnElsewhere(): DepotError {
-  return new DepotError("manifest_conflict", "It was gone on with from elsewhere meanwhile, and has other files now: cancel, keep it for later, and go on from the list of transfers.", 409, false);
+  return new DepotError("manifest_conflict", "It was resumed from elsewhere meanwhile, and has other files now: cancel, keep it for later, and resume from the list of transfers.", 409, false);
 }
 
 function finishedElsewhere(): DepotError {
-  return new DepotError("not_open", "It was finished from elsewhere meanwhile: look at the list of transfers, and go on from there if something is missing.", 409, false);
+  return new DepotError("not_open", "It was finished from elsewhere meanwhile: look at the list of transfers, and resume from there if something is missing.", 409, false);
 }
 
 function missingOf(error: unknown): BlockRun[] | null {

@@ -180,7 +180,7 @@ export function App() {
       ) : sender && busy ? (
         <Sending sender={sender} onClosed={() => leave(sender)} />
       ) : (
-        <Send draft={draft} sender={sender} onChange={setDraft} onBegin={begin} onGoOn={goOnWithChosen} />
+        <Send draft={draft} sender={sender} onChange={setDraft} onBegin={begin} onResume={goOnWithChosen} />
       )}
     </Frame>
   );
@@ -195,7 +195,7 @@ function takeCode(): string | null {
 
 function ended(sending: string | null): string {
   const past = "Your session has ended, or its token was revoked. Sign in again";
-  return sending === null ? `${past}.` : `${past} to go on sending “${sending}”: what was sent is safe.`;
+  return sending === null ? `${past}.` : `${past} to continue sending “${sending}”: what was sent is safe.`;
 }
 
 interface FrameProps {

@@ -83,7 +83,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
     return () => clearInterval(timer);
   }, [id]);
   useEffect(() => {
-    document.title = `${transfer ? `Go on with ${visible(transfer.name)}` : "Go on sending"} · Terahaul`;
+    document.title = `${transfer ? `Resume ${visible(transfer.name)}` : "Resume sending"} · Terahaul`;
   }, [transfer?.name]);
 
   const prospect = useMemo(() => manifest && prospectOf(manifest, selection.entries), [manifest, selection.tree]);
@@ -122,7 +122,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   if (!transfer || transfer.state === "complete") {
     return (
       <main>
-        <h1 ref={heading} tabIndex={-1}>Go on sending</h1>
+        <h1 ref={heading} tabIndex={-1}>Resume sending</h1>
         {transfer && <Notice kind="info"><b><Name>{transfer.name}</Name></b> is complete: nothing of it is left to send.</Notice>}
         {problem ? <Notice kind="error">{problem}</Notice> : !transfer && <Reading hindrance={hindrance} />}
       </main>
@@ -130,14 +130,14 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   }
   return (
     <main>
-      <h1 ref={heading} tabIndex={-1}>Go on sending</h1>
+      <h1 ref={heading} tabIndex={-1}>Resume sending</h1>
       <p>
         <b><Name>{transfer.name}</Name></b>: {bytes(Math.min(transfer.durable_bytes, transfer.bytes))} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
         files or folders again; what is there already is not sent again.
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
       {elsewhere && <Notice kind="info">Another tab of this browser is sending it.</Notice>}
-      {overtaken && <Notice kind="info">It was gone on with from elsewhere meanwhile: see what is left of it, then go on.</Notice>}
+      {overtaken && <Notice kind="info">It was resumed from elsewhere meanwhile: see what is left of it, then resume.</Notice>}
       {lack !== null ? <CannotSend lack={lack} /> : <DropZone selection={selection} compact={!selection.empty} />}
       <SelectionNotices selection={selection} />
       {mayFinish && (
@@ -174,11 +174,11 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
           )}
           {matched && matched.missing.length > 0 && !isAnother && (
             <Notice kind="error" below={<Names entries={matched.missing} />}>
-              {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
+              {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or resume without them:
             </Notice>
           )}
           <Button class="primary large" held={!matched || isAnother || selection.reading !== null || held} onClick={() => goOn(selection.entries, false)}>
-            <Words>{`Go on with ${plural(kept + added, "file")}`}</Words>
+            <Words>{`Resume with ${plural(kept + added, "file")}`}</Words>
           </Button>
         </>
       )}

@@ -40,11 +40,11 @@ interface SendProps {
   sender: Sender | null;
   onChange: (draft: Draft) => void;
   onBegin: (sender: Sender) => void;
-  onGoOn: (transfer: Transfer) => void;
+  onResume: (transfer: Transfer) => void;
 }
 
 /** Chooses files and starts a transfer. */
-export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
+export function Send({ draft, sender, onChange, onBegin, onResume }: SendProps) {
   const { selection, name } = draft;
   const days = draft.days ?? session.days;
   const beginning = sender?.phase === "beginning" ? sender : null;
@@ -111,7 +111,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
         <Notice kind="info">
           “<Name>{unfinished.name}</Name>” is unfinished: {bytes(Math.min(unfinished.durable_bytes, unfinished.bytes))} of {bytes(unfinished.bytes)} are
           safe in the depot.
-          <div class="buttons"><button type="button" onClick={() => onGoOn(unfinished)}>Go on</button></div>
+          <div class="buttons"><button type="button" onClick={() => onResume(unfinished)}>Resume</button></div>
         </Notice>
       )}
       <SelectionNotices selection={selection} />

@@ -84,7 +84,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
           {phase === "stopped" ? (
             <Button class="primary" onClick={() => sender.resume()}><Words>Try again</Words></Button>
           ) : upload.paused ? (
-            <Button class="primary" onClick={() => sender.resume()}><Words>Resume</Words></Button>
+            <Button class="primary" onClick={() => sender.resume()}><Words>Continue</Words></Button>
           ) : (
             <Button held={phase === "finishing"} onClick={() => sender.pause()}><Words>Pause</Words></Button>
           )}

@@ -1,5 +1,5 @@
 /** What the title says while a transfer is being sent. It is all that is seen of a tab in the background. */
-import type { Phase } from "../send/sender";
+import type { Phase } from "../engine/sending_phase";
 import { hinderedTitle } from "./hindered";
 
 export interface SendingState {

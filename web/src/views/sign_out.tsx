@@ -26,11 +26,11 @@ export function SignOut({ name, onSignOut, onClose }: Props) {
     <Dialog title="Sign out?" onClose={close}>
       <p>
         {name === null ? "Another tab of this browser is still sending." : `“${visible(name)}” is still being sent.`}
-        {" "}Signing out stops it; go on later from <b>{transfersTitle()}</b>.
+        {" "}Signing out stops it; resume it later from <b>{transfersTitle()}</b>.
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button autofocus onClick={close}>Go on sending</button>
+        <button autofocus onClick={close}>Keep sending</button>
         <Button class="danger" held={running} onClick={signOut}>Sign out</Button>
       </div>
     </Dialog>

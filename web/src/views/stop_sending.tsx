@@ -30,10 +30,10 @@ export function StopSending({ sender, onStopped, onClose }: Props) {
     });
   return (
     <Dialog title="Stop sending?" onClose={close}>
-      <p>What has been sent can stay in the depot, so that you can go on later from <b>{transfersTitle()}</b>, or be deleted now.</p>
+      <p>What has been sent can stay in the depot, so that you can resume it later from <b>{transfersTitle()}</b>, or be deleted now.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button autofocus onClick={close}>Go on sending</button>
+        <button autofocus onClick={close}>Keep sending</button>
         <Button held={running} onClick={keep}>Keep for later</Button>
         <Button class="danger" held={running} onClick={remove}>Delete</Button>
       </div>

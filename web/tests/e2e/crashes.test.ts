@@ -99,7 +99,7 @@ async function resume(t: TestContext, opened: Promise<Page>, depot: Pick<Running
   });
   await unfinished.click();
   await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "set"));
-  await page.getByRole("button", { name: /^Go on with/ }).click();
+  await page.getByRole("button", { name: /^Resume with/ }).click();
   await arrived(page, 120_000);
   const sent = await sentBytes(page);
   t.diagnostic(`${durable} of ${bytes} bytes were durable, ${sent} sent again`);

@@ -217,13 +217,13 @@ test("after a crash the same files are chosen again and what is durable is not s
   await again.goto(line.over(`${depot.url}/#/transfers`));
   await again.getByText("unfinished").waitFor();
   await again.getByRole("button", { name: "Resume" }).click();
-  await again.getByRole("heading", { name: "Go on sending" }).waitFor();
+  await again.getByRole("heading", { name: "Resume sending" }).waitFor();
   let before = 0;
   while ((before = await durableBytes(again)) < 30_000_000) await again.waitForTimeout(50);
   await again.locator("input[data-pick=folder]").setInputFiles(join(source, "Run 7"));
   await again.getByText("1 file changed since").waitFor();
   await again.getByText("Run 7/frames/frame 3.tif").first().waitFor();
-  await again.getByRole("button", { name: /^Go on with/ }).click();
+  await again.getByRole("button", { name: /^Resume with/ }).click();
   const link = await arrived(again);
   const sent = await sentBytes(again);
   const total = Object.values(await sizes(source)).reduce((sum, size) => sum + size, 0);
@@ -275,7 +275,7 @@ test("a transfer that ended without a file is gone on with, though another has c
   await again.getByRole("button", { name: "Resume" }).click();
   await drop(again, [join(source, "Run 7")]);
   await again.getByText("1 file changed since").waitFor();
-  await again.getByRole("button", { name: /^Go on with/ }).click();
+  await again.getByRole("button", { name: /^Resume with/ }).click();
   await asked;
   await again.getByText("Telling the depot what comes").waitFor();
   assert.deepEqual(said, []);
@@ -315,7 +315,7 @@ test("pausing stops, resuming goes on, cancelling can keep what is there", async
   assert.ok(paused < 100);
   // It is not through before it is cancelled.
   void line.hold(4e6);
-  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("Sending", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();

@@ -210,7 +210,7 @@ test("what was pressed keeps the focus while it is under way, and does nothing e
   await named("Finish").waitFor({ state: "hidden" });
   await page.locator("input[data-pick=files]").setInputFiles(files);
   await startSending(page, []);
-  for (const [pressed, next] of [["Pause", "Resume"], ["Resume", "Pause"]] as const) {
+  for (const [pressed, next] of [["Pause", "Continue"], ["Continue", "Pause"]] as const) {
     await named(pressed).press("Enter");
     await named(next).waitFor();
     assert.equal(await focused(page), next);

@@ -17,6 +17,7 @@ export class Line {
   carried = 0;
   #cutAt = Infinity;
   #handleCut = () => {};
+  #handleRefusal = () => {};
 
   private constructor(
     /** Another may come in its place. */
@@ -60,6 +61,11 @@ export class Line {
     this.#release();
   }
 
+  /** Resolves when somebody next tries in vain to connect over the line, which is cut. */
+  refusal(): Promise<void> {
+    return new Promise((resolve) => (this.#handleRefusal = resolve));
+  }
+
   mend(): void {
     this.#up = true;
     this.#release();
@@ -78,6 +84,7 @@ export class Line {
   #connect(client: Socket): void {
     if (!this.#up) {
       client.destroy();
+      this.#handleRefusal();
       return;
     }
     const depot = connect(Number(new URL(this.depot.url).port), "127.0.0.1");

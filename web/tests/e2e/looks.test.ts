@@ -129,7 +129,7 @@ test("of a page that a browser translates the words change as they should, and n
   assert.match((await page.locator("dd").first().textContent())!, /^[1-9][\d.]+ MB of 40.0 MB$/);
   await page.getByRole("button", { name: "¡Pause!" }).click();
   await page.getByText("¡Paused!").waitFor();
-  await page.getByRole("button", { name: "¡Resume!" }).click();
+  await page.getByRole("button", { name: "¡Continue!" }).click();
   await page.getByText("¡Sending!").waitFor();
   line.cut();
   await page.getByText("¡Connection lost. Trying again…!").waitFor();

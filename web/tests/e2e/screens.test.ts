@@ -85,7 +85,7 @@ for (const [name, textSize, looks] of [["of every width, light and dark", 16, LO
     await page.getByText("Sending", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
     await shoot("cancel");
-    await page.getByRole("button", { name: "Go on sending" }).click();
+    await page.getByRole("button", { name: "Keep sending" }).click();
     await appendFile(join(folder, "Run 7/detector.raw"), "x");
     line.mend();
     await arrived(page);
@@ -105,7 +105,7 @@ for (const [name, textSize, looks] of [["of every width, light and dark", 16, LO
     await page.getByRole("button", { name: "Keep" }).click();
     await page.getByRole("button", { name: "Resume" }).last().click();
     await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
-    await page.getByRole("button", { name: /^Go on with/ }).waitFor();
+    await page.getByRole("button", { name: /^Resume with/ }).waitFor();
     await shoot("resume");
     await page.goto(line.over(link));
     await page.getByRole("row", { name: "frame-0003.tif" }).click();

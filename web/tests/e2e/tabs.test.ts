@@ -22,18 +22,18 @@ async function besideASender(t: TestContext) {
 
 test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
   const { depot, page, folder, other } = await besideASender(t);
-  const looked = other.waitForResponse(/transfers\?limit/);
+  // Of two, the earlier one is offered only where the later one is known to be sent.
+  const earlier = depot.create("the survey", 7);
+  earlier.created -= 60;
+  earlier.entries.push({ path: "a", kind: "file", size: 5, mtime: 1, mtime_nanos: 0, mode: 0o644, entry: 0, address: 0, state: "pending" });
   await other.goto(page.url());
-  await looked;
-  await other.getByText("Drop files").first().waitFor();
-  await other.waitForTimeout(200);
-  assert.equal(await other.getByText("is unfinished").count(), 0);
+  await other.getByText("“the survey” is unfinished").waitFor();
   await other.evaluate((id) => (location.hash = `#/resume/${id}`), onlyTransfer(depot).id);
   const elsewhere = other.getByText("Another tab of this browser is sending it.");
   await elsewhere.waitFor();
   rmSync(join(folder, "b.raw"));
   await drop(other, [folder]);
-  const goOn = other.getByRole("button", { name: "Go on with 3 files" });
+  const goOn = other.getByRole("button", { name: "Resume with 3 files" });
   await other.getByText("1 unfinished file not chosen").waitFor();
   await goOn.waitFor();
   assert.equal(await goOn.isDisabled(), true);
@@ -53,7 +53,7 @@ test("who signs out where another tab sends is asked, since that stops it", asyn
   await other.getByRole("button", { name: "Sign out" }).click();
   const asked = other.getByText("Another tab of this browser is still sending.");
   await asked.waitFor();
-  await other.getByRole("button", { name: "Go on sending" }).click();
+  await other.getByRole("button", { name: "Keep sending" }).click();
   await asked.waitFor({ state: "hidden" });
   assert.equal(await page.getByRole("heading", { name: "the study" }).count(), 1);
   await other.getByRole("button", { name: "Sign out" }).click();
@@ -79,9 +79,9 @@ test("what has arrived from elsewhere since it was looked at is not given up as 
   await missing.waitFor();
   depot.onPut = () => false;
   sendElsewhere(depot, "set/b.raw");
-  const goOn = page.getByRole("button", { name: "Go on with 3 files" });
+  const goOn = page.getByRole("button", { name: "Resume with 3 files" });
   await goOn.click();
-  await page.getByText("It was gone on with from elsewhere meanwhile").waitFor();
+  await page.getByText("It was resumed from elsewhere meanwhile").waitFor();
   assert.equal(await missing.count(), 0);
   await goOn.click();
   await arrived(page);
@@ -98,7 +98,7 @@ test("what is finished from elsewhere is not finished again", async (t) => {
   await finish.waitFor();
   transfer.entries.push({ ...transfer.entries[0]!, path: "b", size: 5, entry: 1, address: 0, state: "pending" });
   await finish.click();
-  await page.getByText("It was gone on with from elsewhere meanwhile").waitFor();
+  await page.getByText("It was resumed from elsewhere meanwhile").waitFor();
   assert.deepEqual([await finish.count(), depot.finishes.length], [0, 0]);
 });
 
@@ -128,12 +128,12 @@ test("a tab that pauses or has stopped leaves its share to others, and is still 
   await busyTabs(other, 0);
   await other.evaluate((id) => (location.hash = `#/resume/${id}`), onlyTransfer(depot).id);
   await other.getByText("Another tab of this browser is sending it.").waitFor();
-  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await busyTabs(other, 1);
   await page.getByRole("button", { name: "Pause" }).click();
   depot.onPut = () => false;
   depot.transfers.clear();
-  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("status").getByText("Stopped", { exact: true }).waitFor();
   await busyTabs(other, 0);
 });
@@ -156,7 +156,7 @@ test("the screen is kept on while something is sent, and not in a pause or after
   await on(1);
   await page.getByRole("button", { name: "Pause" }).click();
   await on(0);
-  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await on(1);
   // Browsers let go of it when the page is out of sight; it is asked for again.
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));

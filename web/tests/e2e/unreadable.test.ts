@@ -113,10 +113,10 @@ test("a file that changed between two visits and is sent as it is now is not sai
   line.mend();
   await writeFile(join(set, "z.raw"), "what it is now");
   await page.getByRole("button", { name: "Resume" }).click();
-  await page.getByRole("heading", { name: "Go on sending" }).waitFor();
+  await page.getByRole("heading", { name: "Resume sending" }).waitFor();
   await page.locator("input[data-pick=folder]").setInputFiles(set);
   const goingOn = line.hold(8e6);
-  await page.getByRole("button", { name: /^Go on with/ }).click();
+  await page.getByRole("button", { name: /^Resume with/ }).click();
   await goingOn;
   await isUnderWay(page);
   await page.getByRole("heading", { name: "4 files" }).waitFor();
@@ -158,7 +158,7 @@ test("a transfer of which nothing arrived is not said to be sent, and its file c
   await page.getByText("1 file did not arrive before").waitFor();
   await pick.setInputFiles(join(folder, "run.log"));
   await page.getByText("1 file did not arrive before").waitFor({ state: "hidden" });
-  await page.getByRole("button", { name: "Go on with 1 file" }).click();
+  await page.getByRole("button", { name: "Resume with 1 file" }).click();
   await arrived(page);
   await page.getByText("Sent, stored and verified").waitFor();
 });
@@ -183,12 +183,12 @@ test("a file that was lost is chosen again alone, as a picker gives it, and come
   const pick = page.locator("input[data-pick=files]");
   await pick.setInputFiles([{ name: "stray.log", mimeType: "", buffer: Buffer.from("other") }]);
   await page.getByText("None of these files is part of this transfer").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Go on with" }).isDisabled(), true);
+  assert.equal(await page.getByRole("button", { name: "Resume with" }).isDisabled(), true);
   await page.getByRole("button", { name: "Remove stray.log" }).click();
   await pick.setInputFiles(join(set, "run.log"));
   await page.locator(".notice", { hasText: "1 file has the name of what did not arrive, and is sent in its place" }).getByText("set/run.log").waitFor();
   assert.equal(await page.getByText("1 file did not arrive before").count(), 0);
-  await page.getByRole("button", { name: "Go on with 1 file" }).click();
+  await page.getByRole("button", { name: "Resume with 1 file" }).click();
   await arrived(page);
   await page.getByText("Sent, stored and verified").waitFor();
   assert.deepEqual((await ask<EntryPage>(page, `/${id}/entries?from=0&limit=100`)).entries.map(({ path, state }) => [path, state]), [
@@ -213,7 +213,7 @@ test("what a tab left behind that ended before it could finish is finished from 
   await other.getByText("All that was to come is in the depot").waitFor();
   await other.locator("input[data-pick=files]").setInputFiles([{ name: "other", mimeType: "", buffer: Buffer.from("other") }]);
   await other.getByText("None of these files is part of this transfer").waitFor();
-  assert.equal(await other.getByRole("button", { name: "Go on with" }).isDisabled(), true);
+  assert.equal(await other.getByRole("button", { name: "Resume with" }).isDisabled(), true);
   await other.getByRole("button", { name: "Finish" }).click();
   await arrived(other);
   await other.getByText("Sent, stored and verified").waitFor();

@@ -74,8 +74,8 @@ export class FakeDepot {
   /** How many blocks had not arrived whenever it was asked to finish, and whether it was to wait for them. */
   readonly finishes: { missing: number; wait: number }[] = [];
   onFinish = () => {};
-  /** Answers to a `PUT` are given to this one. */
-  delayed: ((answer: () => void) => void) | null = null;
+  /** Answers to a `PUT` are given to this one, with the blocks that it had. */
+  delayed: ((answer: () => void, blocks: readonly number[]) => void) | null = null;
   /** This block is not taken before then. */
   gate: { readonly block: number; readonly until: Promise<void> } | null = null;
   /** Finishes at once or not at all. */
@@ -340,7 +340,7 @@ export class FakeDepot {
     }
     if (refusal) throw refusal;
     const give = () => json(response, 200, { blocks: answer });
-    this.delayed ? this.delayed(give) : give();
+    this.delayed ? this.delayed(give, blocks) : give();
     this.#waiting.splice(0).forEach((arrived) => arrived());
   }
 

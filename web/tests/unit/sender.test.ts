@@ -138,7 +138,7 @@ test("what another device has failed meanwhile is named, and not counted as arri
   sender.close();
 });
 
-test("a transfer that another device has appended to meanwhile is to be gone on with from the list", async (t) => {
+test("a transfer that another device has appended to meanwhile is to be resumed from the list", async (t) => {
   Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
   const error = { code: "manifest_conflict", message: "another entry is there", retry: false };
   t.mock.method(globalThis, "fetch", async (url: string) =>
@@ -146,7 +146,7 @@ test("a transfer that another device has appended to meanwhile is to be gone on 
   const chosen = { path: "a", kind: "file" as const, size: 0, mtime: 1, mtime_nanos: 0, file: new File([], "a") };
   const sender = Sender.goOn(TRANSFER, [], match([], [chosen]), { hashing: false });
   await reached(sender, "stopped");
-  assert.match(sender.problem ?? "", /^It was gone on with from elsewhere meanwhile.*go on from the list of transfers\.$/);
+  assert.match(sender.problem ?? "", /^It was resumed from elsewhere meanwhile.*resume from the list of transfers\.$/);
   sender.close();
 });
 

@@ -106,7 +106,7 @@ function withoutWorkers(t: TestContext) {
   return { courier, script, refused, pass };
 }
 
-const NO_WORKER = /^The page cannot start what computes hashes: reload it, then go on from the list of transfers\.$/;
+const NO_WORKER = /^The page cannot start what computes hashes: reload it, then resume from the list of transfers\.$/;
 
 test("where the hash workers' script is gone, as the depot was upgraded, that is said at once", async (t) => {
   const { courier, script, refused, pass } = withoutWorkers(t);
