@@ -1,6 +1,6 @@
 //! Opening a data channel: TCP, the TLS handshake, and the secret that binds it to its session.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,21 +72,21 @@ pub fn connect_data(
     config: Arc<ClientConfig>,
 ) -> Result<Unbound, HandshakeError> {
     let mut socket = connect(address, local, PATIENCE).map_err(unconnected)?;
-    socket.set_nodelay(true).map_err(closed)?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
-    socket.set_write_timeout(Some(PATIENCE)).map_err(closed)?;
-    keep_watch(&socket).map_err(closed)?;
+    socket.set_nodelay(true).map_err(failed)?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+    keep_watch(&socket).map_err(failed)?;
     let mut handshake = Handshake::client(config, name)?;
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
         let progress = handshake.advance(&mut incoming, &mut outgoing)?;
-        socket.write_all(&outgoing).map_err(closed)?;
+        socket.write_all(&outgoing).map_err(failed)?;
         outgoing.clear();
         if progress == Progress::Done {
             break;
         }
         let mut piece = [0; 4096];
-        let count = socket.read(&mut piece).map_err(closed)?;
+        let count = socket.read(&mut piece).map_err(failed)?;
         if count == 0 {
             return Err(HandshakeError::Closed);
         }
@@ -101,13 +101,13 @@ impl Unbound {
     pub fn bind(self, secret: [u8; 32], channel: u32) -> Result<DataChannel, HandshakeError> {
         let DataChannel { mut socket, mut established, ciphertext, may_pause_alone } = self.0;
         let mut bind = SealedWriter::new(&mut socket, established.sealer);
-        bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
-        bind.flush().map_err(closed)?;
+        bind.queue(&encode_message(&Bind { secret, channel })).map_err(failed)?;
+        bind.flush().map_err(failed)?;
         established.sealer = bind.into_sealer();
         // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session, which ends whoever
         // waits here.
-        socket.set_read_timeout(None).map_err(closed)?;
-        socket.set_write_timeout(Some(STALL)).map_err(closed)?;
+        socket.set_read_timeout(None).map_err(failed)?;
+        socket.set_write_timeout(Some(STALL)).map_err(failed)?;
         Ok(DataChannel { socket, established, ciphertext, may_pause_alone })
     }
 }
@@ -115,12 +115,19 @@ impl Unbound {
 fn unconnected(error: io::Error) -> HandshakeError {
     match remedy_of_too_many_files(&error) {
         Some(_) => HandshakeError::NoSocket(error),
-        None => closed(error),
+        None => failed(error),
     }
 }
 
-fn closed(_: io::Error) -> HandshakeError {
-    HandshakeError::Closed
+fn failed(error: io::Error) -> HandshakeError {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+            HandshakeError::Closed
+        }
+        // Of a socket with a timeout.
+        ErrorKind::WouldBlock => HandshakeError::Failed(ErrorKind::TimedOut.into()),
+        _ => HandshakeError::Failed(error),
+    }
 }
 
 #[cfg(test)]
@@ -128,8 +135,10 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
+    use tokio::net::TcpSocket;
+
     use super::*;
-    use crate::tls::{Certificate, ClientTls, ServerTls};
+    use crate::tls::{Certificate, ClientTls, Fingerprint, ServerTls};
 
     /// Shakes hands with who comes first.
     fn serve(listener: &TcpListener, mut handshake: Handshake) -> TcpStream {
@@ -142,6 +151,31 @@ mod tests {
             incoming.extend_from_slice(&piece[..count]);
         }
         socket
+    }
+
+    fn connected_to(address: SocketAddr) -> Result<Unbound, HandshakeError> {
+        let client = ClientTls::new(Some(Fingerprint([0; 32]))).unwrap();
+        connect_data(address, None, "127.0.0.1".try_into().unwrap(), client.data)
+    }
+
+    /// Whatever failed was said to be the other end's closing of the connection.
+    #[test]
+    fn what_fails_here_is_not_told_as_the_other_ends() {
+        // Bound, so that nobody else listens there meanwhile.
+        let nobody = TcpSocket::new_v4().unwrap();
+        nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let refused = connected_to(nobody.local_addr().unwrap()).err().unwrap();
+        assert!(refused.to_string().contains("refused"), "{refused}");
+        let lacking = failed(rustix::io::Errno::NOBUFS.into());
+        assert!(lacking.to_string().contains("No buffer space"), "{lacking}");
+        assert!(!lacking.to_string().contains("the other end"), "{lacking}");
+        let late = failed(ErrorKind::WouldBlock.into());
+        assert!(late.to_string().contains("timed out"), "{late}");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let closing = thread::spawn(move || drop(listener.accept().unwrap()));
+        assert!(matches!(connected_to(address), Err(HandshakeError::Closed)));
+        closing.join().unwrap();
     }
 
     #[test]

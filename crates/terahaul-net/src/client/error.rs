@@ -304,7 +304,9 @@ impl ClientError {
     pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {
         match error {
             HandshakeError::Tls(error) => Self::from_tls(host, error),
-            HandshakeError::Closed => Self::Unreachable { host, detail: error.to_string() },
+            HandshakeError::Closed | HandshakeError::Failed(_) => {
+                Self::Unreachable { host, detail: error.to_string() }
+            }
             other => Self::Tls { host, detail: other.to_string() },
         }
     }

@@ -26,6 +26,9 @@ pub enum HandshakeError {
     /// The peer closed before the handshake ended.
     #[error("the other end closed the connection during the TLS handshake")]
     Closed,
+    /// The connection failed otherwise, or there never was one.
+    #[error("the connection failed as it was opened ({0})")]
+    Failed(std::io::Error),
     /// There was nobody to shake hands with yet: this machine gives no socket.
     #[error("no connection can be opened on this machine ({0})")]
     NoSocket(std::io::Error),

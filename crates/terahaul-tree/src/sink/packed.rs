@@ -108,6 +108,13 @@ impl PackedWriter<'_> {
         self.sink.make_file(&here.folder, &self.names[file.name.clone()], file.mode)
     }
 
+    /// Those of the block's files that are [lost](TreeSink::is_lost) by now: none, as a rule.
+    fn lost(&self) -> Vec<EntryIndex> {
+        let manifest = self.sink.manifest();
+        let is_lost = |entry: &EntryIndex| manifest.marks[entry.0 as usize].lost;
+        self.files.iter().map(|file| file.entry).filter(is_lost).collect()
+    }
+
     /// `None`: the file system cannot have the file at `at` under its name, so its bytes are passed over.
     fn create_or_refuse(&mut self) -> Result<Option<OwnedFd>, SinkError> {
         match self.create() {
@@ -238,14 +245,14 @@ impl BlockWriter for PackedWriter<'_> {
             return Err(SinkError::Io(io::Error::other("fewer bytes than the block has")));
         }
         self.sink.dirty().everything = true;
-        let (lost, here): (Vec<_>, Vec<_>) =
-            self.files.iter().partition(|file| self.sink.is_lost(file.entry));
+        let lost = self.lost();
         // Of what was lost while an arrival of this block was under way, this one or one that was refused, it may have made files after what
         // was staged of them had gone: with the block recorded, the next run would take them for what was sent.
-        for file in lost {
-            self.sink.remove_staged(file.entry)?;
+        for entry in &lost {
+            self.sink.remove_staged(*entry)?;
         }
-        self.sink.mark_written(here.into_iter().filter(|file| !file.unwanted).map(|file| file.entry));
+        let written = self.files.iter().filter(|file| !file.unwanted).map(|file| file.entry);
+        self.sink.mark_written(written.filter(|entry| !lost.contains(entry)));
         Ok(())
     }
 }
