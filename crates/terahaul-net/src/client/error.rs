@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Conflict,
     /// This end failed: its disk, its threads.
     Local,
+    /// This end has no more sockets or threads just now, and others may give some back.
+    Lacking,
     /// The depot failed.
     Depot,
     /// The caller stopped it.
@@ -222,9 +224,10 @@ impl ClientError {
             | Self::CertificateName { .. } => ErrorKind::Certificate,
             Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Destination(_) | Self::Local(_) | Self::Lacking(_) | Self::Thread(_) | Self::Panicked | Self::Lost(_) | Self::UdpHere(_) => {
+            Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Panicked | Self::Lost(_) | Self::UdpHere(_) => {
                 ErrorKind::Local
             }
+            Self::Lacking(_) => ErrorKind::Lacking,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Forgotten { .. } => ErrorKind::Depot,
             Self::TakenOver => ErrorKind::Conflict,

@@ -4,6 +4,9 @@ use terahaul_net::client::{ClientError, ErrorKind};
 
 use crate::exit::{Exit, Failure};
 
+/// The code of what this machine has no more of just now: others may give some back.
+pub const LACKING: &str = "lacking";
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let error = match error {
@@ -24,6 +27,7 @@ impl From<ClientError> for Failure {
             ErrorKind::Protocol => (Exit::Unexpected, "protocol"),
             ErrorKind::Conflict => (Exit::Unexpected, "conflict"),
             ErrorKind::Local => (Exit::Unexpected, "local"),
+            ErrorKind::Lacking => (Exit::Unexpected, LACKING),
             ErrorKind::Depot => (Exit::Unexpected, "depot"),
             ErrorKind::Interrupted => (Exit::Interrupted, "interrupted"),
         };

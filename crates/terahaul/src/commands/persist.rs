@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::Backoff;
 
+use crate::commands::client_error::LACKING;
 use crate::exit::{Exit, Failure};
 
 /// How long such a depot may be gone, from when it is first seen to be: as long as that of a transfer that runs.
@@ -34,7 +35,7 @@ pub async fn persist_getting_on<T>(
         }
         match ended {
             Err(failure)
-                if failure.exit == Exit::Unreachable
+                if (failure.exit == Exit::Unreachable || failure.code == LACKING)
                     && lost_since.get_or_insert_with(Instant::now).elapsed() < GIVE_UP =>
             {
                 tracing::warn!("{failure}; the depot is asked again");
