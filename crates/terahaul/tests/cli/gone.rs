@@ -195,6 +195,34 @@ fn a_path_of_the_command_line_that_is_durable_may_be_removed_before_the_next_run
     }
 }
 
+/// It was said to have changed and to be sent anew, which it was not, and its receiver was told that it had changed while it was being sent.
+#[test]
+fn a_file_of_which_a_part_was_sent_and_that_cannot_be_read_any_more_fails_as_such() {
+    for locked in ["src/folder/a.bin", "src/folder"] {
+        let depot = Depot::start();
+        let file = depot.path("src/folder/a.bin");
+        write_random(&file, 48 << 20, 1);
+        interrupt_at(&depot, 8 << 20);
+        let usual = depot.path(locked).metadata().unwrap().permissions();
+        set_mode(&depot.path(locked), 0);
+        let ran = send_as_user(&depot, &["src"]);
+        assert_eq!(ran.code, 7, "{}", ran.stdout);
+        assert!(!ran.stdout.contains("sent anew"), "{}", ran.stdout);
+        let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+        let received = depot.run(&["receive", &link, "part", "--json"]);
+        let [named, missing] = [&ran, &received].map(|ended| ended.events_named("failure"));
+        assert!(named.iter().all(|failure| failure["cause"] == "unreadable"), "{named:?}");
+        assert!(named.iter().any(|failure| failure["path"] == "src/folder/a.bin"), "{named:?}");
+        let of_file = missing.iter().find(|failure| failure["path"] == "src/folder/a.bin").unwrap();
+        assert!(of_file["message"].as_str().unwrap().contains("could not read it"), "{missing:?}");
+        fs::set_permissions(depot.path(locked), usual).unwrap();
+        let ran = send_as_user(&depot, &["src"]);
+        assert_eq!(ran.code, 0, "{}", ran.stdout);
+        assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+        assert_same(&depot.path("src"), &depot.path("dst/src"));
+    }
+}
+
 #[test]
 fn what_was_sent_may_be_cleared_away_for_what_is_new() {
     let depot = Depot::start();

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, FailureCause, Hash, Mtime};
 use terahaul_net::channel::Outbound;
 use terahaul_net::client::Sending;
-use terahaul_store::BlockSource;
+use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_tree::TreeSource;
 
 use crate::api::Api;
@@ -30,10 +30,10 @@ const READ: usize = 1 << 20;
 /// What an earlier run has sent a part of: large files, each with the blocks that the depot has.
 pub type Parts = Vec<(EntryIndex, Vec<BlockRun>)>;
 
-/// Those of `parts` that are not of the files that are there now. The others, which are [withheld](Outbound::withhold), are let go. What
-/// cannot be read just now may be another file by the time that it can, and is sent anew; what has changed or vanished says so when it is to be sent.
+/// Those of `parts` that are not of the files that are there now. The others, which are [withheld](Outbound::withhold), are let go, but for
+/// what cannot be read: that may be another file by the time that it can, and fails. What has changed or vanished says so when it is to be sent.
 pub async fn replaced(
-    (api, sending): (&Api, &Sending),
+    (api, sending): (&Api, &Arc<Sending>),
     (source, known): (&Arc<TreeSource>, &Arc<Outbound>),
     parts: Parts,
     output: &Output,
@@ -61,7 +61,7 @@ pub async fn replaced(
             counted(touched.len() as u64, "file", "files")
         ));
     }
-    let mut replaced = BTreeSet::new();
+    let (mut replaced, mut unreadable) = (BTreeSet::new(), Vec::new());
     'touched: for (entry, runs) in touched {
         for run in runs.into_iter().flat_map(in_parts) {
             if sending.has_ended() {
@@ -73,16 +73,27 @@ pub async fn replaced(
             let (source, known) = (Arc::clone(source), Arc::clone(known));
             let same = blocking(move || {
                 let mut buffer = vec![0; READ];
-                let mut shapes =
+                let shapes =
                     run.blocks().filter_map(|block| Some((known.shape(block)?, values.get(&block)?)));
-                shapes.all(|(shape, value)| has_value(&source, &shape, *value, &mut buffer))
+                for (shape, value) in shapes {
+                    if !has_value(&source, &shape, *value, &mut buffer)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             });
-            if !same.await? {
-                replaced.insert(entry);
-                continue 'touched;
+            match same.await? {
+                Ok(true) => continue,
+                Ok(false) => drop(replaced.insert(entry)),
+                Err(failure) => unreadable.push(failure),
             }
+            continue 'touched;
         }
         known.let_go([entry]);
+    }
+    if !unreadable.is_empty() {
+        let sending = Arc::clone(sending);
+        blocking(move || sending.fail(unreadable)).await??;
     }
     Ok(replaced)
 }
@@ -98,17 +109,26 @@ fn in_parts(run: BlockRun) -> impl Iterator<Item = BlockRun> {
     parts.map(move |at| BlockRun { first: BlockNumber(run.first.0 + at), count: VALUES.min(run.count - at) })
 }
 
-/// Whether a block of what is there has this value, or is not of the file that it was to be.
-fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash, buffer: &mut [u8]) -> bool {
+/// Whether a block of what is there has this value, or is not of the file that it was to be. An error where it cannot be read.
+fn has_value(
+    source: &TreeSource,
+    shape: &BlockShape,
+    value: Hash,
+    buffer: &mut [u8],
+) -> Result<bool, EntryFailure> {
     let mut hasher = BlockHasher::new(shape);
     let read = source.read_block(shape, buffer, &mut |bytes| {
         hasher.update(bytes);
         Ok(())
     });
     match read {
-        Ok(failures) if failures.is_empty() => hasher.finish().value() == value,
-        Ok(failures) => failures.iter().all(|failure| failure.cause != FailureCause::Unreadable),
-        Err(_) => false,
+        Ok(failures) if failures.is_empty() => Ok(hasher.finish().value() == value),
+        Ok(failures) => {
+            let unreadable = failures.into_iter().find(|failure| failure.cause == FailureCause::Unreadable);
+            unreadable.map_or(Ok(true), Err)
+        }
+        // Only who takes what is read has one, and the hasher has none.
+        Err(_) => Ok(false),
     }
 }
 
