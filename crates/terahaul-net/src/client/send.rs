@@ -147,6 +147,17 @@ pub(crate) struct Shared {
     pub notes: Mutex<Option<NoteListener>>,
 }
 
+/// Where the driver panics, says so: nobody has interrupted it then. It is dropped ahead of the driver, as whoever waits sees that go.
+pub(crate) struct TellingOfPanics(pub Arc<Shared>);
+
+impl Drop for TellingOfPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ClientError::Panicked);
+        }
+    }
+}
+
 /// Hears notes, one at a time.
 pub type NoteListener = Box<dyn FnMut(Vec<u8>) + Send>;
 
@@ -197,23 +208,9 @@ impl ReadyToSend {
     pub fn start(self) -> Sending {
         let Self { commands, shared, opening, next_entry, driver } = self;
         let outbound = driver.outbound();
-        let driver = tokio::spawn(telling_of_panics(Arc::clone(&shared), driver.run()));
+        let driver = tokio::spawn(driver.run());
         Sending { commands, outbound, shared, opening, next_entry: AtomicU32::new(next_entry), driver }
     }
-}
-
-/// Runs the driver, and says why it ended where it has panicked: nobody has interrupted it then.
-async fn telling_of_panics(shared: Arc<Shared>, driving: impl Future<Output = ()>) {
-    struct Driving(Arc<Shared>);
-    impl Drop for Driving {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ClientError::Panicked);
-            }
-        }
-    }
-    let _driving = Driving(shared);
-    driving.await;
 }
 
 impl Sending {
@@ -371,17 +368,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    /// Who sends was told that its user had interrupted it.
-    #[tokio::test]
-    async fn a_driver_that_panics_says_so() {
-        let shared = Arc::new(Shared::default());
-        let driving = telling_of_panics(Arc::clone(&shared), async { panic!("a test has it panic") });
-        assert!(tokio::spawn(driving).await.unwrap_err().is_panic());
-        assert!(matches!(shared.ended.lock().unwrap().take(), Some(ClientError::Panicked)));
-        telling_of_panics(Arc::clone(&shared), async {}).await;
-        assert!(shared.ended.lock().unwrap().is_none());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_driver_that_ends_while_it_is_asked_to_finish_is_not_waited_for() {

@@ -24,7 +24,7 @@ use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
 use super::open_session::{Asked, OpenSession, Prepared};
 use super::persistence::Persistence;
-use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
+use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored, TellingOfPanics};
 use crate::channel::{
     Answer, Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression,
 };
@@ -194,6 +194,7 @@ impl Driver {
     }
 
     pub async fn run(mut self) {
+        let _telling = TellingOfPanics(Arc::clone(&self.shared));
         let result = self.run_sessions().await;
         self.shared.line.connect(false);
         self.outbound.close();
@@ -594,38 +595,4 @@ async fn read_stored(
 }
 
 #[cfg(test)]
-mod tests {
-    use terahaul_core::FailureCause;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_is_repeated_after_the_failures_of_those_whose_paths_it_may_have() {
-        let batch = |first| Batch { first: EntryIndex(first), entries: Vec::new(), seal: false };
-        let failure = |entry| EntryFailure {
-            entry: EntryIndex(entry),
-            cause: FailureCause::Changed,
-            detail: String::new(),
-        };
-        let said = |batches: &[Batch], failed: &[u32]| -> Vec<String> {
-            let failed: Vec<_> = failed.iter().copied().map(failure).collect();
-            let said = repeated(batches.iter(), &failed).map(|message| match message {
-                Message::Batch(batch) => format!("batch {}", batch.first.0),
-                Message::Failed(failed) => {
-                    let entries: Vec<_> = failed.iter().map(|failed| failed.entry.to_string()).collect();
-                    format!("failed {}", entries.join(" "))
-                }
-                other => panic!("{other:?}"),
-            });
-            said.collect()
-        };
-        let batches = [batch(10), batch(20)];
-        assert_eq!(
-            said(&batches, &[3, 9, 10, 19, 20, 25]),
-            ["failed 3 9", "batch 10", "failed 10 19", "batch 20", "failed 20 25"]
-        );
-        assert_eq!(said(&batches, &[30]), ["batch 10", "batch 20", "failed 30"]);
-        assert_eq!(said(&[], &[1]), ["failed 1"]);
-        assert!(said(&[], &[]).is_empty());
-    }
-}
+mod tests;

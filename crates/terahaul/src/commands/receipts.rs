@@ -147,6 +147,15 @@ mod tests {
         }
     }
 
+    /// Another folder was to be named.
+    #[test]
+    fn too_many_open_files_are_no_fault_of_the_folder_for_temporary_files() {
+        let failed = unnamed_failed(&rustix::io::Errno::MFILE.into());
+        assert_eq!(failed.exit, Exit::Unexpected);
+        let message = failed.message;
+        assert!(message.contains("ulimit -n") && !message.contains("TMPDIR"), "{message}");
+    }
+
     #[tokio::test]
     async fn whoever_waits_for_a_receipt_is_told_so_at_once() {
         let endpoint = "https://127.0.0.1:1/".parse().unwrap();

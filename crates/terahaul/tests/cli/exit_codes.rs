@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::rig::{Depot, Ran, terahaul, wait_until, write_random};
+use crate::rig::{Depot, Ran, terahaul, terahaul_through, wait_until, write_random};
 
 #[test]
 fn mistakes_on_the_command_line_are_2() {
@@ -129,6 +129,23 @@ fn a_depot_that_does_not_answer_is_3() {
         assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);
     }
     assert!(!depot.path("dst").exists());
+}
+
+/// The depot was said to be out of reach, and its address was to be checked.
+#[test]
+fn a_depot_that_is_not_reached_for_too_many_open_files_is_1_with_the_remedy() {
+    let depot = Depot::start();
+    let mut short = 0;
+    for files in 8..32 {
+        let through = ["prlimit".to_owned(), format!("--nofile={files}")];
+        let mut command = terahaul_through(depot.home.path(), &through);
+        command.env("TERAHAUL_URL", &depot.url).env("TERAHAUL_TOKEN", &depot.token).arg("list");
+        let ran = Ran::of(command);
+        let is_said = ran.stderr.contains("raise the limit on open files");
+        assert!(ran.code == 0 || ran.code == 1 && is_said, "{files}: {}: {}", ran.code, ran.stderr);
+        short += usize::from(ran.stderr.contains("no connection can be opened"));
+    }
+    assert!(short > 0);
 }
 
 #[test]
