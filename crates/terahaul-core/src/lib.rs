@@ -25,10 +25,10 @@ mod pace;
 mod path;
 mod printable;
 mod priority;
-mod progress;
 mod receipt;
 mod receiver;
 mod resume;
+mod speedometer;
 mod transport;
 mod units;
 mod ways;
@@ -52,13 +52,16 @@ pub use pace::{Pace, Turn};
 pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, take_below};
 pub use printable::{Printable, PrintableText};
 pub use priority::Priority;
-pub use progress::Speedometer;
 pub use receipt::{
     PublicKey, Receipt, ReceiptEntry, ReceiptError, ReceiptFailure, ReceiptKind, RootHasher, SigningKey,
     Statement,
 };
 pub use receiver::{Admission, BlockRefusal, Receiver};
 pub use resume::{Absent, Disposition, Resume};
+pub use speedometer::Speedometer;
 pub use transport::{Carrier, Transport};
-pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};
+pub use units::{
+    Address, BLOCK_SIZE, BlockNumber, ByteCount, ByteCountError, EntryIndex, Rate, RateError, Span,
+    TransferId,
+};
 pub use ways::{ALONE_SILENT, Act, NoUdp, STOPPED, Seen, SeenUdp, Way, Ways};

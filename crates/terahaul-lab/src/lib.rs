@@ -7,6 +7,7 @@
 pub mod ciphers;
 pub mod compare;
 pub mod error;
+mod figures;
 pub mod limits;
 pub mod machine;
 pub mod namespace;

@@ -1,5 +1,6 @@
 //! Programs side by side: what is measured ([`Plan`]), measuring it ([`compare`]), and what came of it ([`Results`]).
 
+mod attempt;
 mod error;
 mod measure;
 mod plan;

@@ -11,6 +11,11 @@ use super::CompareError;
 use crate::Namespace;
 use crate::peer::{ATTENTION, Phase, confined, end_process, last_lines};
 
+/// An error once the user wants to stop.
+pub(super) fn heed(stop: &AtomicBool) -> Result<(), CompareError> {
+    if stop.load(Ordering::Relaxed) { Err(CompareError::Interrupted) } else { Ok(()) }
+}
+
 /// How a command line ended.
 #[derive(Debug)]
 pub(super) enum Ended {
@@ -67,9 +72,7 @@ pub(super) fn run(
         }
     };
     let _ = waiter.join();
-    if stop.load(Ordering::Relaxed) {
-        return Err(CompareError::Interrupted);
-    }
+    heed(stop)?;
     if cut {
         return Ok(Ended::Cut);
     }

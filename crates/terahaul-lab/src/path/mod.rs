@@ -20,7 +20,7 @@ pub use link::{Direction, Link, Verdict};
 pub use loss::Loss;
 pub use ready::ReadyPath;
 pub use spec::{LossSpec, PathSpec, QueueSpec, ReorderSpec};
-pub use text::{DurationText, RateText, SpecError, parse_duration, read_duration};
+pub use text::{DurationText, SpecError, parse_duration, read_duration};
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use terahaul_core::{ByteCount, Rate};
 
 use super::text::{self, SpecError};
+use crate::figures::exact_bits;
 
 /// A path between two hosts. Delay, jitter, reordering and loss are the same in both directions.
 ///
@@ -126,9 +127,9 @@ const MAX_RTT: Duration = Duration::from_secs(120);
 impl fmt::Display for PathSpec {
     /// `1 Gbit/s, 100 ms, loss 0.1% after the bottleneck, queue 1bdp (12.5 MB), MTU 1500`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", text::RateText(self.rate))?;
+        write!(f, "{}", exact_bits(self.rate))?;
         if let Some(rate) = self.return_rate {
-            write!(f, " ({} back)", text::RateText(rate))?;
+            write!(f, " ({} back)", exact_bits(rate))?;
         }
         write!(f, ", round trip {}", text::DurationText(self.rtt))?;
         if self.loss == LossSpec::None {
@@ -266,7 +267,7 @@ impl fmt::Display for QueueSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Bdp(products) => write!(f, "{products}bdp"),
-            Self::Bytes(bytes) => write!(f, "{}", text::SizeText(bytes)),
+            Self::Bytes(bytes) => f.write_str(&ByteCount(bytes).exact()),
             Self::Time(time) => write!(f, "{}", text::DurationText(time)),
             Self::None => f.write_str("none"),
         }
@@ -289,9 +290,9 @@ impl FromStr for QueueSpec {
                 Err(unreadable())
             };
         }
-        match (text::parse_size(text), text::parse_duration(text)) {
-            (Some(bytes), _) if bytes > 0 => Ok(Self::Bytes(bytes)),
-            (None, Some(time)) if !time.is_zero() && time <= MAX_RTT => Ok(Self::Time(time)),
+        match (text.parse(), text::parse_duration(text)) {
+            (Ok(ByteCount(bytes)), _) if bytes > 0 => Ok(Self::Bytes(bytes)),
+            (Err(_), Some(time)) if !time.is_zero() && time <= MAX_RTT => Ok(Self::Time(time)),
             _ => Err(unreadable()),
         }
     }
@@ -357,6 +358,18 @@ mod tests {
         assert_eq!("4s".parse(), Ok(QueueSpec::Time(Duration::from_secs(4))));
         assert_eq!("none".parse(), Ok(QueueSpec::None));
         assert_eq!("0.5%:3ms".parse(), Ok(ReorderSpec { share: 0.005, by: Duration::from_millis(3) }));
+    }
+
+    /// `--warm 64kb` was read, and `--queue 64KB` refused.
+    #[test]
+    fn a_queue_is_as_large_as_sizes_say_anywhere_else() {
+        for (text, bytes) in
+            [("64KB", 64_000), ("64kb", 64_000), ("1.5 mib", 3 << 19), ("2TB", 2 * 10u64.pow(12))]
+        {
+            assert_eq!(text.parse(), Ok(QueueSpec::Bytes(bytes)), "{text}");
+        }
+        let written = |bytes| QueueSpec::Bytes(bytes).to_string();
+        assert_eq!([64_000, 1_500_000, 65_536, 7].map(written), ["64kB", "1.5MB", "64KiB", "7B"]);
     }
 
     #[test]

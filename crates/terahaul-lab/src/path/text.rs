@@ -1,9 +1,7 @@
-//! Rates, times, shares and sizes as people write them, in both directions.
+//! Rates, times and shares as people write them, in both directions.
 
 use std::fmt;
 use std::time::Duration;
-
-use terahaul_core::Rate;
 
 /// Why a path's description cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,22 +58,6 @@ pub(super) fn parse_share(text: &str) -> Option<f64> {
     (number <= 100.0).then_some(number / 100.0)
 }
 
-/// Reads `64kB`, `1MiB`.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
-    const UNITS: [(&str, f64); 7] = [
-        ("KiB", 1024.0),
-        ("MiB", 1_048_576.0),
-        ("GiB", 1_073_741_824.0),
-        ("kB", 1e3),
-        ("MB", 1e6),
-        ("GB", 1e9),
-        ("B", 1.0),
-    ];
-    let (number, bytes_in_unit) = split(text, &UNITS)?;
-    let bytes = number * bytes_in_unit;
-    (bytes < 1e15).then_some(bytes as u64)
-}
-
 /// A number that is not negative, and the worth of the unit behind it.
 fn split(text: &str, units: &[(&str, f64)]) -> Option<(f64, f64)> {
     let text = text.trim();
@@ -83,20 +65,6 @@ fn split(text: &str, units: &[(&str, f64)]) -> Option<(f64, f64)> {
     let (number, unit) = text.split_at(end);
     let worth = units.iter().find(|(name, _)| *name == unit.trim())?.1;
     Some((number.parse().ok()?, worth))
-}
-
-/// `8.15 Gbit/s`.
-pub struct RateText(pub Rate);
-
-impl fmt::Display for RateText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.0.bytes_per_second() as f64 * 8.0;
-        match bits {
-            1e9.. => write!(f, "{} Gbit/s", trimmed(bits / 1e9)),
-            1e6.. => write!(f, "{} Mbit/s", trimmed(bits / 1e6)),
-            _ => write!(f, "{} kbit/s", trimmed(bits / 1e3)),
-        }
-    }
 }
 
 /// `100ms`, as [`parse_duration`] reads it, without loss.
@@ -115,19 +83,6 @@ impl fmt::Display for DurationText {
     }
 }
 
-/// `64kB`, as [`parse_size`] reads it, without loss.
-pub(super) struct SizeText(pub(super) u64);
-
-impl fmt::Display for SizeText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes if bytes.is_multiple_of(1_000_000) => write!(f, "{}MB", bytes / 1_000_000),
-            bytes if bytes.is_multiple_of(1_000) => write!(f, "{}kB", bytes / 1_000),
-            bytes => write!(f, "{bytes}B"),
-        }
-    }
-}
-
 /// `0.1%`.
 pub(super) struct ShareText(pub(super) f64);
 
@@ -137,11 +92,6 @@ impl fmt::Display for ShareText {
         let text = format!("{:.10}", self.0 * 100.0);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }
-}
-
-fn trimmed(number: f64) -> String {
-    let text = format!("{number:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// For `#[serde(with)]`: a rate as `1000000000bit`.
@@ -248,9 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_shown_in_bits() {
-        assert_eq!(RateText("8.15gbit".parse().unwrap()).to_string(), "8.15 Gbit/s");
-        assert_eq!(RateText("50mbit".parse().unwrap()).to_string(), "50 Mbit/s");
+    fn rates_are_kept_in_bits() {
         assert_eq!(rate::text("8.15gbit".parse().unwrap()), "8150mbit");
     }
 }

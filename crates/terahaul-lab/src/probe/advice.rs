@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::limit::{loses_by_itself, loss, models_the_path, most_through, most_with_loss, queue};
-use super::text::{bits, bytes, milliseconds, percent, span};
 use super::{Buffer, Limit, Measurements, Transferred, find_limit};
+use crate::figures::{bits, bytes, milliseconds, percent, span};
 use crate::work::Direction;
 
 /// What to do about a path.

@@ -1,6 +1,7 @@
 //! How long a transfer would take.
 
 use serde::{Deserialize, Serialize};
+use terahaul_core::ByteCount;
 
 use super::{Limit, Measurements, Transferred, find_limit};
 use crate::work::Direction;
@@ -14,7 +15,7 @@ const ENDING: f64 = 3.0;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Bytes.
-    pub size: u64,
+    pub size: ByteCount,
     /// Files.
     pub files: u64,
     /// Seconds, start to receipt.
@@ -25,16 +26,16 @@ pub struct Forecast {
     pub at_most: bool,
 }
 
-/// For `size` bytes in `files` files in this direction, of which `moved` tells. Files are opened while
+/// For a `size` in `files` files in this direction, of which `moved` tells. Files are opened while
 /// others are under way, so the slower of both counts, not the sum.
 pub fn forecast(
     measured: &Measurements,
     moved: &Transferred,
     direction: Direction,
-    size: u64,
+    size: ByteCount,
     files: u64,
 ) -> Forecast {
-    let bytes = size as f64 / sustained(measured, moved, direction);
+    let bytes = size.0 as f64 / sustained(measured, moved, direction);
     let opening = files as f64 / FILES_PER_SECOND;
     let seconds = around(measured, moved) + bytes.max(opening);
     Forecast { size, files, seconds, files_decide: opening > bytes, at_most: moved.at_least }
@@ -70,15 +71,16 @@ mod tests {
 
     #[test]
     fn a_large_file_takes_its_bytes_time_and_a_small_one_its_round_trips() {
-        let large = forecast(&path(0.1), &rate(100e6), Direction::Put, 1_000_000_000_000, 1);
+        let large = forecast(&path(0.1), &rate(100e6), Direction::Put, ByteCount(1_000_000_000_000), 1);
         assert!((large.seconds - 10_000.0).abs() < 2.0 && !large.files_decide, "{large:?}");
-        let small = forecast(&path(0.1), &rate(100e6), Direction::Put, 1000, 1);
+        let small = forecast(&path(0.1), &rate(100e6), Direction::Put, ByteCount(1000), 1);
         assert!((1.0..1.2).contains(&small.seconds), "{small:?}");
     }
 
     #[test]
     fn of_a_path_that_carries_so_much_at_least_it_is_the_most() {
-        let at_most = |moved| forecast(&path(0.1), &moved, Direction::Put, 1_000_000_000, 1).at_most;
+        let at_most =
+            |moved| forecast(&path(0.1), &moved, Direction::Put, ByteCount(1_000_000_000), 1).at_most;
         assert_eq!(
             (at_most(rate(100e6)), at_most(Transferred { at_least: true, ..rate(100e6) })),
             (false, true)
@@ -88,14 +90,15 @@ mod tests {
     #[test]
     fn what_the_measurement_took_besides_its_bytes_another_transfer_takes_too() {
         let moved = Transferred { bytes: Some(300_000_000), seconds: Some(5.0), ..rate(100e6) };
-        let again = forecast(&path(0.1), &moved, Direction::Put, 1_000_000_000, 1);
+        let again = forecast(&path(0.1), &moved, Direction::Put, ByteCount(1_000_000_000), 1);
         assert!((again.seconds - 12.0).abs() < 1e-6, "{again:?}");
     }
 
     #[test]
     fn many_small_files_take_their_numbers_time() {
-        let many = forecast(&path(0.0), &rate(1e9), Direction::Put, 1_000_000, 1_000_000);
+        let many = forecast(&path(0.0), &rate(1e9), Direction::Put, ByteCount(1_000_000), 1_000_000);
         assert!(many.files_decide && (many.seconds - 100.8).abs() < 0.1, "{many:?}");
+        assert_eq!(serde_json::to_value(many).unwrap()["size"], 1_000_000, "as scripts read it");
     }
 
     #[test]
@@ -103,10 +106,15 @@ mod tests {
         let mut measured = path(0.001);
         measured.here.disk_write = Some(50e6);
         assert!(
-            (forecast(&measured, &rate(100e6), Direction::Get, 1_000_000_000, 1).seconds - 20.8).abs() < 0.1
+            (forecast(&measured, &rate(100e6), Direction::Get, ByteCount(1_000_000_000), 1).seconds - 20.8)
+                .abs()
+                < 0.1
         );
         let whole =
             Transferred { bytes: Some(200_000_000), seconds: Some(8.0), behind: Some(4.0), ..rate(100e6) };
-        assert!((forecast(&measured, &whole, Direction::Put, 1_000_000_000, 1).seconds - 46.0).abs() < 0.1);
+        assert!(
+            (forecast(&measured, &whole, Direction::Put, ByteCount(1_000_000_000), 1).seconds - 46.0).abs()
+                < 0.1
+        );
     }
 }

@@ -8,14 +8,13 @@ mod limit;
 pub mod measuring;
 mod samples;
 mod supply;
-mod text;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::figures::{bits, bytes, milliseconds, percent, span};
 pub use advice::{Advice, advise};
 pub use forecast::{Forecast, forecast};
 pub use limit::{Limit, find_limit};
-pub use text::{bits, bytes, milliseconds, percent, span};
 
 use crate::work::Direction;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::plot::{escaped, open};
 use super::text::{full_rate, mbit, number};
 use crate::compare::{PathRecord, Results, WorkRecord};
-use crate::path::{DurationText, LossSpec, PathSpec, RateText};
+use crate::figures::exact_bits;
+use crate::path::{DurationText, LossSpec, PathSpec};
 use crate::work::Direction;
 
 /// Paths that differ in nothing but round trip and loss, with every combination of them.
@@ -61,7 +62,7 @@ fn grids(results: &Results) -> Vec<Grid<'_>> {
         let first = paths[0];
         // In earlier results the other is what the system had, whatever was asked for.
         let law = first.spec.cc.as_ref().unwrap_or(&first.congestion_control);
-        let name = format!("{}, MTU {}, {law}", RateText(first.spec.rate), first.spec.mtu);
+        let name = format!("{}, MTU {}, {law}", exact_bits(first.spec.rate), first.spec.mtu);
         if rtts.len() > 1 && losses.len() > 1 && rtts.len() * losses.len() == paths.len() {
             grids.push(Grid { rtts, losses, paths, name });
         }

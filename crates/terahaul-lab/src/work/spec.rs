@@ -161,11 +161,12 @@ impl WorkSpec {
 impl fmt::Display for WorkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.kind().name();
+        // Sizes exactly: works of different sizes have different names.
         match self {
             Self::File(size) | Self::Edited(size) | Self::Inserted(size) => {
-                write!(f, "{name}:{}", written(*size))
+                write!(f, "{name}:{}", size.exact())
             }
-            Self::Batch(files, size) => write!(f, "{name}:{files}x{}", written(*size)),
+            Self::Batch(files, size) => write!(f, "{name}:{files}x{}", size.exact()),
             Self::Tree(origin) | Self::Tar(origin) | Self::Update(origin) | Self::Again(origin) => {
                 match origin {
                     TreeOrigin::LinuxSource(None) => f.write_str(name),
@@ -195,10 +196,8 @@ impl FromStr for WorkSpec {
                 _ => Err(unreadable()),
             },
         };
-        let size = || match detail {
-            None => Ok(FILE_DEFAULT),
-            Some(size) => parse_size(size).ok_or_else(unreadable),
-        };
+        let bytes = |text: &str| text.parse().ok().filter(|size| *size > ByteCount(0)).ok_or_else(unreadable);
+        let size = || detail.map_or(Ok(FILE_DEFAULT), bytes);
         let count = |text: &str| text.parse().ok().filter(|files| *files > 0).ok_or_else(unreadable);
         match name {
             "file" => Ok(Self::File(size()?)),
@@ -208,7 +207,7 @@ impl FromStr for WorkSpec {
             "batch" => {
                 let Some(detail) = detail else { return Ok(Self::Batch(BATCH_DEFAULT.0, BATCH_DEFAULT.1)) };
                 let (files, size) = detail.split_once('x').ok_or_else(unreadable)?;
-                Ok(Self::Batch(count(files)?, parse_size(size).ok_or_else(unreadable)?))
+                Ok(Self::Batch(count(files)?, bytes(size)?))
             }
             "tree" => Ok(Self::Tree(origin()?)),
             "tar" => Ok(Self::Tar(origin()?)),
@@ -218,37 +217,6 @@ impl FromStr for WorkSpec {
             _ => Err(unreadable()),
         }
     }
-}
-
-/// Of sizes, the largest first.
-const UNITS: [(&str, u64); 8] = [
-    ("TB", 1_000_000_000_000),
-    ("GiB", 1 << 30),
-    ("GB", 1_000_000_000),
-    ("MiB", 1 << 20),
-    ("MB", 1_000_000),
-    ("KiB", 1 << 10),
-    ("kB", 1000),
-    ("B", 1),
-];
-
-/// As it is read: works of different sizes have different names.
-fn written(size: ByteCount) -> String {
-    // The unit in which it has three decimals at the most.
-    let fits = |(_, factor): &(&str, u64)| {
-        size.0 >= *factor && (u128::from(size.0) * 1000).is_multiple_of(u128::from(*factor))
-    };
-    let (unit, factor) = UNITS.into_iter().find(fits).unwrap_or(("B", 1));
-    format!("{}{unit}", size.0 as f64 / factor as f64)
-}
-
-/// A size with its unit, such as `256MB` or `4GiB`.
-fn parse_size(text: &str) -> Option<ByteCount> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(split);
-    let (_, factor) = UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
-    let bytes = number.parse::<f64>().ok()? * factor as f64;
-    (1.0..9e15).contains(&bytes).then_some(ByteCount(bytes.round() as u64))
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
 //! How fast to send: one law for each path, whatever the number of its channels.
+//!
+//! Rates are plain `f64`, bytes a second, and not core's `Rate`: that one is a whole number above zero, as people set and read it, while laws
+//! multiply by fractions in every round and what they round off would add up.
 
 mod background;
 mod cubic;

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use terahaul_core::{ByteCount, Printable, PrintableText, ReceiptEntry, ReceiptKind};
+use terahaul_core::{ByteCount, Printable, PrintableText, ReceiptEntry, ReceiptKind, Span};
 
 use super::{Event, date_of, masked};
 use crate::api::{Token, Transfer};
@@ -104,12 +104,7 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
 
 /// `3 h 19 min`, `12 min 5 s`, `3.9 s`.
 pub fn long(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{:.1} s", time.as_secs_f64()),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
+    Span(time).to_string()
 }
 
 /// As [`Printable`] shows it.
@@ -136,6 +131,13 @@ mod tests {
         assert_eq!(long(Duration::from_secs(3 * 3600 + 19 * 60)), "3 h 19 min");
         assert_eq!(long(Duration::from_secs(725)), "12 min 5 s");
         assert_eq!(long(Duration::from_millis(3_940)), "3.9 s");
+    }
+
+    /// Of 119.9 s it was said that they were "1 min 59 s", and of 59.97 s "60.0 s".
+    #[test]
+    fn times_are_rounded_and_not_cut_down() {
+        assert_eq!(long(Duration::from_millis(119_900)), "2 min 0 s");
+        assert_eq!(long(Duration::from_millis(59_970)), "1 min 0 s");
     }
 
     #[test]

@@ -303,12 +303,12 @@ impl Probe<'_> {
     }
 
     fn forecasts(&self, args: &ProbeArgs) -> Vec<(Option<Forecast>, Option<Forecast>)> {
-        const TERABYTE: u64 = 1_000_000_000_000;
+        const TERABYTE: ByteCount = ByteCount(1_000_000_000_000);
         const SMALL_FILES: u64 = 100_000;
         const SMALL_FILE: u64 = 10_000;
         let asked = match (args.size, args.files) {
-            (None, None) => vec![(TERABYTE, 1), (SMALL_FILES * SMALL_FILE, SMALL_FILES)],
-            (size, files) => vec![(size.map_or(TERABYTE, |size| size.0), files.unwrap_or(1))],
+            (None, None) => vec![(TERABYTE, 1), (ByteCount(SMALL_FILES * SMALL_FILE), SMALL_FILES)],
+            (size, files) => vec![(size.unwrap_or(TERABYTE), files.unwrap_or(1))],
         };
         let time = |direction, (size, files)| {
             let moved = self.measured.fastest(direction)?;

@@ -1,6 +1,5 @@
 //! What a probe found, as people read it.
 
-use terahaul_core::ByteCount;
 use terahaul_lab::probe::{
     Advice, Forecast, Measurements, Transferred, bits, bytes, milliseconds, percent, span,
 };
@@ -174,7 +173,7 @@ fn amount(forecast: &Forecast) -> String {
         1 => "1 file".into(),
         files => format!("{} files", thousands(files)),
     };
-    format!("{} in {files}", ByteCount(forecast.size).to_string().replace(".0 ", " "))
+    format!("{} in {files}", forecast.size.to_string().replace(".0 ", " "))
 }
 
 /// `100,000`.
@@ -193,6 +192,7 @@ fn thousands(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terahaul_core::ByteCount;
     use terahaul_lab::probe::{Directions, Here, advise, forecast};
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             NotMeasured { what: "udp_down", why: "UDP does not get through".into() },
             NotMeasured { what: "disk", why: "name a folder with --dir".into() },
         ];
-        let sent = forecast(&measured, &up, Direction::Put, 1_000_000_000_000, 1);
+        let sent = forecast(&measured, &up, Direction::Put, ByteCount(1_000_000_000_000), 1);
         let report = Report {
             place: "depot.example:8750".into(),
             measured: &measured,
@@ -255,7 +255,7 @@ mod tests {
         let time = |direction| {
             measured
                 .fastest(direction)
-                .map(|moved| forecast(&measured, moved, direction, 1_000_000_000_000, 1))
+                .map(|moved| forecast(&measured, moved, direction, ByteCount(1_000_000_000_000), 1))
         };
         let report = Report {
             place: "depot.example:8750".into(),

@@ -1,29 +1,13 @@
-//! Sizes as people write them.
+//! Sizes that flags give.
 
-use terahaul_core::ByteCount;
+use terahaul_core::{ByteCount, ByteCountError};
 
-/// Reads `500GB`, `1.5 TiB` or `4096B`. The unit is required: a bare number says nothing of what was meant.
+/// Reads `500GB`, `1.5 TiB` or `4096B`: at least a byte, as nothing is asked for with none.
 pub fn parse_size(text: &str) -> Result<ByteCount, String> {
-    let unreadable = || format!("'{text}' is not a size: give a number and a unit, such as 500GB or 64MiB");
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(unreadable)?;
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| unreadable())?;
-    let (base, power): (f64, i32) = match unit.trim().to_ascii_lowercase().as_str() {
-        "b" => (1.0, 0),
-        "kb" => (1000.0, 1),
-        "mb" => (1000.0, 2),
-        "gb" => (1000.0, 3),
-        "tb" => (1000.0, 4),
-        "pb" => (1000.0, 5),
-        "kib" => (1024.0, 1),
-        "mib" => (1024.0, 2),
-        "gib" => (1024.0, 3),
-        "tib" => (1024.0, 4),
-        "pib" => (1024.0, 5),
-        _ => return Err(unreadable()),
-    };
-    let bytes = number * base.powi(power);
-    if bytes < 1.0 || bytes > i64::MAX as f64 { Err(unreadable()) } else { Ok(ByteCount(bytes as u64)) }
+    match text.parse().map_err(|error: ByteCountError| error.to_string())? {
+        ByteCount(0) => Err(format!("'{text}' is nothing: give 1B at least")),
+        size => Ok(size),
+    }
 }
 
 #[cfg(test)]
@@ -37,6 +21,16 @@ mod tests {
         assert_eq!(parse_size("1b"), Ok(ByteCount(1)));
         for text in ["500", "GB", "", "0GB", "-1GB", "1GBit", "1e30PB", "99999999PB"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_do() {
+        for (text, advice) in
+            [("500", "500GB or 64MiB"), ("0GB", "give 1B at least"), ("9999PB", "give 9000PB at most")]
+        {
+            let refusal = parse_size(text).unwrap_err();
+            assert!(refusal.contains(advice), "{refusal}");
         }
     }
 }

@@ -1,12 +1,28 @@
 //! Figures as people read them.
 
-/// `943 Mbit/s`, `1.23 Gbit/s`, from bytes a second.
+use terahaul_core::{Rate, Span};
+
+/// `943 Mbit/s`, `1.23 Gbit/s`, from bytes a second: what was measured, in three figures.
 pub fn bits(bytes_per_second: f64) -> String {
-    match bytes_per_second * 8.0 {
-        bits if bits >= 9.995e8 => format!("{} Gbit/s", figures(bits / 1e9)),
-        bits if bits >= 9.995e5 => format!("{} Mbit/s", figures(bits / 1e6)),
-        bits => format!("{:.0} kbit/s", bits / 1e3),
+    match in_bits(bytes_per_second, 0.9995) {
+        (kbit, "kbit/s") => format!("{kbit:.0} kbit/s"),
+        (number, unit) => format!("{} {unit}", figures(number)),
     }
+}
+
+/// `8.15 Gbit/s`, `1 Gbit/s`: what was asked for, which is exact.
+pub fn exact_bits(rate: Rate) -> String {
+    let (number, unit) = in_bits(rate.bytes_per_second() as f64, 1.0);
+    let number = format!("{number:.3}");
+    format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// In the largest unit of which there is `least`: a little below one where that will be rounded up to one.
+fn in_bits(bytes_per_second: f64, least: f64) -> (f64, &'static str) {
+    let bits = bytes_per_second * 8.0;
+    let larger = [(1e9, "Gbit/s"), (1e6, "Mbit/s")].into_iter().find(|(worth, _)| bits >= worth * least);
+    let (worth, unit) = larger.unwrap_or((1e3, "kbit/s"));
+    (bits / worth, unit)
 }
 
 /// `5.01 GB/s`, `80.0 MB/s`.
@@ -31,17 +47,9 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// `2 h 25 min`, `3 min 20 s`, `11 s`, `4 days 3 h`: as exact as a forecast can be.
+/// `2 h 25 min`, from seconds: as exact as a forecast can be.
 pub fn span(seconds: f64) -> String {
-    let [whole, minutes, hours] = [1.0, 60.0, 3600.0].map(|unit| (seconds / unit).round() as u64);
-    match (whole, minutes / 60, hours / 24) {
-        _ if seconds < 9.5 => format!("{seconds:.1} s"),
-        (0..60, ..) => format!("{whole} s"),
-        (60..3600, ..) => format!("{} min {} s", whole / 60, whole % 60),
-        (_, hours @ 0..24, _) => format!("{hours} h {} min", minutes % 60),
-        (.., 1) => format!("1 day {} h", hours % 24),
-        (.., days) => format!("{days} days {} h", hours % 24),
-    }
+    Span::of_seconds(seconds).to_string()
 }
 
 /// Three figures.
@@ -69,17 +77,15 @@ mod tests {
             [percent(0.0), percent(0.0004), percent(0.011), percent(0.45)],
             ["0.0 %", "0.04 %", "1.1 %", "45 %"]
         );
-        assert_eq!(
-            [span(3.94), span(11.4), span(725.0), span(8_700.0), span(356_400.0)],
-            ["3.9 s", "11 s", "12 min 5 s", "2 h 25 min", "4 days 3 h"]
-        );
     }
 
     #[test]
-    fn spans_are_rounded_and_not_cut_down() {
+    fn a_rate_that_was_asked_for_is_said_exactly() {
+        let said = |text: &str| exact_bits(text.parse().unwrap());
         assert_eq!(
-            [span(59.7), span(3_599.8), span(7_259.0), span(86_395.0), span(89_880.0), span(171_000.0)],
-            ["1 min 0 s", "1 h 0 min", "2 h 1 min", "1 day 0 h", "1 day 1 h", "2 days 0 h"]
+            ["8.15gbit", "50mbit", "999.6mbit", "1gbit", "64kbit"].map(said),
+            ["8.15 Gbit/s", "50 Mbit/s", "999.6 Mbit/s", "1 Gbit/s", "64 kbit/s"]
         );
+        assert_eq!(bits(999.6e6 / 8.0), "1.00 Gbit/s", "what was measured");
     }
 }
