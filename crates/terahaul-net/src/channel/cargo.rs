@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 
 use terahaul_core::BlockShape;
 use terahaul_core::delta::Step;
-use terahaul_store::{Arrival, BlockSource, PIECE};
+use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
 use terahaul_wire::packet::VALUE_LEN;
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
@@ -73,20 +73,23 @@ impl Loader {
             Sought::Unfit => None,
         };
         let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
-        let is_planned = planned.is_some();
+        let go_now = |failures: &[EntryFailure]| match outbound.waits_unread(shape, failures) {
+            true => Err(NotLoaded::Unread),
+            false => Ok(()),
+        };
         let (Read { value, proof, failures }, copied) = match planned {
-            Some(planned) => self.load_planned(planned, line_full, cargo),
+            Some(planned) => {
+                go_now(&planned.failures)?;
+                self.load_planned(planned, line_full, cargo)
+            }
             None => {
                 let record = outbound.record_of(source, shape)?;
-                (read_whole(source, shape, &record, cargo)?, 0)
+                let read = read_whole(source, shape, &record, cargo)?;
+                go_now(&read.failures)?;
+                self.pack_whole(line_full, cargo);
+                (read, 0)
             }
         };
-        if outbound.waits_unread(shape, &failures) {
-            return Err(NotLoaded::Unread);
-        }
-        if !is_planned {
-            self.pack_whole(line_full, cargo);
-        }
         let sent = cargo.len() as u64;
         cargo.extend_from_slice(&value.0);
         outbound.handle_copied(copied);
@@ -222,7 +225,6 @@ pub(crate) fn unload(
 #[cfg(test)]
 mod tests {
     use terahaul_core::{BlockNumber, ByteCount, Compress, Hash};
-    use terahaul_store::EntryFailure;
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;

@@ -356,8 +356,7 @@ impl Outbound {
         if let Some(proof) = proof.filter(|_| state.placement == Placement::Declared) {
             state.proofs.insert(shape.number, proof);
         }
-        self.handle_read(&mut state, shape, failures);
-        let freed = state.bases.handle_sent(shape, false);
+        let freed = self.handle_read(&mut state, shape, failures);
         self.free(state, freed);
     }
 

@@ -10,6 +10,7 @@ use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 use super::outbound::{Next, Outbound};
 use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Sought, plan};
+use super::record::Read;
 use super::sealed_writer::SealedWriter;
 
 /// Records that a block can need, with its header and trailer: below this the channel is replaced. One in many small steps
@@ -97,10 +98,7 @@ impl Sender<'_> {
         let read = record.read(self.source, shape, buffer, &mut |bytes| {
             self.send_piece(writer, packer, bytes, in_pieces)
         })?;
-        let value = self.outbound.value_to_send(read.value, &read.failures);
-        writer.queue(&Trailer(value).encode())?;
-        self.outbound.handle_sent(shape, read.proof, read.failures);
-        writer.flush()
+        self.end_block(writer, shape, read)
     }
 
     /// Reads a block whole, into `window`, before anything of it goes out. Read while it did, it would take a file in it for failed that
@@ -122,7 +120,18 @@ impl Sender<'_> {
         for piece in window.chunks_mut(PIECE) {
             self.send_piece(writer, packer, piece, in_pieces)?;
         }
-        writer.queue(&Trailer(read.value).encode())?;
+        self.end_block(writer, shape, read)
+    }
+
+    /// All bytes of a block went out.
+    fn end_block<W: Write>(
+        &self,
+        writer: &mut SealedWriter<W>,
+        shape: &BlockShape,
+        read: Read,
+    ) -> io::Result<()> {
+        let value = self.outbound.value_to_send(read.value, &read.failures);
+        writer.queue(&Trailer(value).encode())?;
         self.outbound.handle_sent(shape, read.proof, read.failures);
         writer.flush()
     }

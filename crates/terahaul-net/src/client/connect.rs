@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::Compress;
-use terahaul_store::remedy_of_too_many_files;
 use terahaul_wire::{
     COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, LOST_CHANNELS, Message, Opened, UdpOffer, VERSION,
     WireError, ZSTD,
@@ -194,10 +193,8 @@ impl Client {
     }
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
-        match remedy_of_too_many_files(error) {
-            Some(remedy) => ClientError::Lacking(format!("no connection can be opened ({error}): {remedy}")),
-            None => ClientError::Unreachable { host: self.host(), detail: error.to_string() },
-        }
+        ClientError::from_limit(error)
+            .unwrap_or_else(|| ClientError::Unreachable { host: self.host(), detail: error.to_string() })
     }
 
     /// tokio-rustls hands TLS errors over inside I/O errors.

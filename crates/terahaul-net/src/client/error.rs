@@ -1,8 +1,10 @@
 //! What can go wrong for a client, and who can mend it.
 
+use std::io;
 use std::time::Duration;
 
 use terahaul_core::LayoutError;
+use terahaul_store::remedy_of_too_many_files;
 use terahaul_wire::{ErrorCode, WireError};
 use tokio::task::JoinError;
 
@@ -302,6 +304,12 @@ impl ClientError {
             error if is_of_another_protocol(error) => Self::NotNative { host },
             other => Self::Tls { host, detail: other.to_string() },
         }
+    }
+
+    /// No connection was opened for this, if it is a limit on open files.
+    pub fn from_limit(error: &io::Error) -> Option<Self> {
+        let remedy = remedy_of_too_many_files(error)?;
+        Some(Self::Lacking(format!("no connection can be opened ({error}): {remedy}")))
     }
 
     pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {

@@ -6,7 +6,6 @@ use std::io;
 use serde::Deserialize;
 use terahaul_net::client::ClientError;
 use terahaul_net::control::why_lost;
-use terahaul_store::remedy_of_too_many_files;
 
 use crate::exit::{Exit, Failure};
 
@@ -95,12 +94,9 @@ pub fn unanswered(host: &str, error: &reqwest::Error) -> Failure {
 
 /// What kept a request from going out: a limit here, or TLS.
 fn unconnected(host: &str, error: &reqwest::Error) -> Option<Failure> {
-    let lacking = |io: &io::Error| {
-        Some(format!("no connection can be opened ({io}): {}", remedy_of_too_many_files(io)?))
-    };
     let failed = causes(error).find_map(|cause| match cause.downcast_ref::<rustls::Error>() {
         Some(tls) => Some(ClientError::from_tls(host.to_owned(), tls)),
-        None => cause.downcast_ref().and_then(lacking).map(ClientError::Lacking),
+        None => cause.downcast_ref().and_then(ClientError::from_limit),
     });
     failed.map(Into::into)
 }

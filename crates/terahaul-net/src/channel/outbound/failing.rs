@@ -16,12 +16,18 @@ use terahaul_wire::{ErrorCode, WireError};
 
 use super::state::State;
 use super::{Outbound, OutboundEvent};
+use crate::channel::bases::Freed;
 use crate::channel::record::Record;
 
 /// No block's value: nobody finds bytes that hash to it.
 pub(super) const NO_VALUE: Hash = Hash([0; 32]);
 
 impl State {
+    /// Whether any file in this block has failed.
+    fn has_failed(&self, shape: &BlockShape) -> bool {
+        shape.entries().any(|entry| self.failed.contains(&entry))
+    }
+
     /// Files in this block that have failed, of which the receiver may not have read that they have.
     fn untold(&self, shape: &BlockShape) -> Vec<EntryIndex> {
         shape.entries().filter(|entry| self.failed.contains(entry) && !self.told.contains(entry)).collect()
@@ -67,8 +73,7 @@ impl Outbound {
     pub fn handle_refusal(&self, block: BlockNumber, error: WireError) -> Result<(), WireError> {
         let has_failed = {
             let state = self.state();
-            let shape = state.layout.shape(block);
-            shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)))
+            state.layout.shape(block).is_some_and(|shape| state.has_failed(&shape))
         };
         let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
         if (keeps_another && has_failed) || self.handle_refused(block) { Ok(()) } else { Err(error) }
@@ -108,8 +113,7 @@ impl Outbound {
     ) -> io::Result<Record> {
         let (was_refused, has_failed) = {
             let state = self.state();
-            let has_failed = shape.entries().any(|entry| state.failed.contains(&entry));
-            (state.refusals.contains_key(&shape.number), has_failed)
+            (state.refusals.contains_key(&shape.number), state.has_failed(shape))
         };
         let recorded = if was_refused || has_failed { source.known_proof(shape)? } else { None };
         Ok(match recorded {
@@ -143,17 +147,21 @@ impl Outbound {
         if state.has_told(failures) {
             return false;
         }
-        self.handle_read(&mut state, shape, failures.to_vec());
+        let freed = self.handle_read(&mut state, shape, failures.to_vec());
         let untold = state.untold(shape);
         // The session may be gone; then the block goes in the next.
         let _ = self.events.send(OutboundEvent::Unread(shape.number, untold));
-        let freed = state.bases.handle_sent(shape, false);
         self.free(state, freed);
         true
     }
 
-    /// A channel is done with a block that it has read, with these failures.
-    pub(super) fn handle_read(&self, state: &mut State, shape: &BlockShape, mut failures: Vec<EntryFailure>) {
+    /// A channel is done with a block that it has read, with these failures. Returns what waited for it.
+    pub(super) fn handle_read(
+        &self,
+        state: &mut State,
+        shape: &BlockShape,
+        mut failures: Vec<EntryFailure>,
+    ) -> Freed {
         state.sending.retain(|_, block| *block != shape.number);
         failures.retain(|failure| !state.failed.contains(&failure.entry));
         if !failures.is_empty() {
@@ -163,5 +171,6 @@ impl Outbound {
             // The session may be gone; then nobody needs to be told.
             let _ = self.events.send(OutboundEvent::Failed(failures));
         }
+        state.bases.handle_sent(shape, false)
     }
 }
